@@ -160,7 +160,7 @@ class Bench:
         env = make(ENV, **KWARGS)
         self.tasks = env.get_wrapper_attr("task_ids")(options.groups)
         groups = rollout(Agent(), Expert(), self.tasks, make=lambda: env, concurrency=1)
-        turns = [turn for group in groups for one in group.trajectories for turn in one.turns]
+        turns = [turn for group in groups for episode in group.trajectories for turn in episode.turns]
         texts = [text for turn in turns for text in (turn.observation, turn.text)]
         self.tokenizer = build_policy([*texts, "<|im_start|> <|im_end|> user assistant"], hidden=32, layers=1)[1]
         self.tokenizer.chat_template = TEMPLATE

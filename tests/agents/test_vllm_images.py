@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +16,7 @@ torch = pytest.importorskip("torch")
 
 from toys.seen_episodes import plain  # noqa: E402
 from toys.vision import FAMILIES, HAS_TORCHVISION, screen  # noqa: E402
+from toys.vllm_gaps import measured_gaps  # noqa: E402
 
 from turnwise.agents.agent import Agent  # noqa: E402
 from turnwise.agents.content import ImagePart  # noqa: E402
@@ -34,7 +32,6 @@ from turnwise.agents.vision.image_reader import reader_of  # noqa: E402
 from turnwise.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
 from turnwise.training.learner.policy import save_policy  # noqa: E402
 
-TESTS = Path(__file__).resolve().parents[1]
 MEASURED = ["qwen3"]
 MOST = 3
 
@@ -44,19 +41,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, fl
     """What one process measures of all families, which imports vLLM once."""
     if not HAS_TORCHVISION:
         pytest.skip("processors of Qwen need torchvision")
-    log = tmp_path_factory.mktemp("vllm") / "log"
-    with log.open("w") as errors:
-        lines = subprocess.run(
-            [sys.executable, "-m", "toys.vllm_images", *MEASURED],
-            cwd=TESTS,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            check=False,
-        ).stdout.splitlines()
-    tables = [json.loads(line) for line in lines if line.startswith("{")]
-    assert len(tables) == len(MEASURED), log.read_text()[-2000:]
-    return {table.pop("family"): table for table in tables}
+    return measured_gaps("toys.vllm_images", MEASURED, tmp_path_factory.mktemp("vllm"))
 
 
 @pytest.mark.vllm

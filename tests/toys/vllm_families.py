@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -139,20 +139,27 @@ def forget() -> None:
     cleanup_dist_env_and_memory()
 
 
-def main(names: list[str]) -> None:
-    """Print a line for each family."""
+def print_gaps(names: list[str], gaps: Callable[[str, Path], Iterator[tuple[str, float]]]) -> None:
+    """Print a line for each family.
+
+    Args:
+        names: of the families.
+        gaps: yields what is measured of a family, in an empty folder.
+    """
     os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
     for name in names:
-        found: dict[str, Any] = {}
+        table: dict[str, object] = {"family": name}
         with tempfile.TemporaryDirectory() as folder:
             try:
-                found.update(gaps(FAMILIES[name], write_model(FAMILIES[name], Path(folder))))
+                table.update(gaps(name, Path(folder)))
             except Exception as error:  # of vLLM
                 traceback.print_exc()
-                found["error"] = f"{type(error).__name__}: {error}"
-        print(json.dumps({"family": name, **found}), flush=True)
+                table["error"] = f"{type(error).__name__}: {error}"
+        print(json.dumps(table), flush=True)
         forget()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(FAMILIES))
+    print_gaps(
+        sys.argv[1:] or list(FAMILIES), lambda name, folder: gaps(FAMILIES[name], write_model(FAMILIES[name], folder))
+    )

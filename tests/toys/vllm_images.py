@@ -6,11 +6,7 @@ A line of JSON for each family: differences between log-probabilities of engine 
 from __future__ import annotations
 
 import copy
-import json
-import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,7 @@ from typing import Any
 import torch
 from toys.seen_episodes import plain
 from toys.vision import FAMILIES, screen
-from toys.vllm_families import forget, load, send, start
+from toys.vllm_families import load, print_gaps, send, start
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
@@ -97,20 +93,5 @@ def gaps(name: str, folder: Path) -> Iterator[tuple[str, float]]:
         yield f"without {what}", gap(engine, model, tokenizer)
 
 
-def main(names: list[str]) -> None:
-    """Print a line for each family."""
-    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
-    for name in names:
-        measured: dict[str, Any] = {}
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                measured.update(gaps(name, Path(folder)))
-            except Exception as error:  # of vLLM
-                traceback.print_exc()
-                measured["error"] = f"{type(error).__name__}: {error}"
-        print(json.dumps({"family": name, **measured}), flush=True)
-        forget()
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(FAMILIES))
+    print_gaps(sys.argv[1:] or list(FAMILIES), gaps)
