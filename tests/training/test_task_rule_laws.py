@@ -28,6 +28,7 @@ MORE: list[tuple[str, dict[str, Any]]] = [
     ("hardest", {"shares": [0.5, 0.1], "lengths": [1, 3]}),
     ("knapsack", {"most": 5, "tasks": {"name": "spo", "floor": 0.2}}),
     ("levels", {"order": ["small", "tiny"], "threshold": 0.3, "visits": 3, "mix": 0.5}),
+    ("levels", {"order": ["tiny", "small"], "start": "small"}),
     ("mix", {"rule": "cures", "other": {"name": "pcurl", "stage": "hard"}, "share": 0.3}),
     ("mix", {"rule": {"name": "mix", "rule": "knapsack", "other": "self_reflection"}, "share": 1.0}),
     ("mmr1", {"metrics": {"novelty": -0.5}, "mu": 0.5, "share": 0.8}),

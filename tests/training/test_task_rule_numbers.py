@@ -548,6 +548,16 @@ def test_levels_stay_on_the_last_and_take_the_order_that_is_asked_for():
             draw("levels", TaskRecords.of(pool), 2, order=order)
 
 
+def test_levels_start_where_they_are_told_to():
+    pool = ("easy/a", "fair/a", "hard/a")
+    steps = run(get_task_rule("levels", start="fair", visits=1, mix=0.0), pool, outcome=always(1.0), count=2)
+    assert [set(step.tasks) for step in steps[:3]] == [{"fair/a"}, {"hard/a"}, {"hard/a"}]
+    alone = run(get_task_rule("levels", start="hard", mix=0.0), pool, outcome=always(0.0), count=2)
+    assert all(set(step.tasks) == {"hard/a"} for step in alone)
+    with pytest.raises(TrainingError, match="start must be a level of the pool: 'easy', 'fair', 'hard'; got 'heard'"):
+        draw("levels", TaskRecords.of(pool), 2, start="heard")
+
+
 def test_we_math_climbs_and_isolates_what_failed():
     records, state, drawn = TaskRecords.of(["q", "q+image", "q+steps", "q+image+steps"]), None, []
     for wins in (8, 8, 8, 2, 8, 4):

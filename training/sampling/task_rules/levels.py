@@ -35,6 +35,7 @@ def levels(
     group: int,
     rng: Generator,
     order: Sequence[str] = (),
+    start: str = "",
     threshold: float = 0.7,
     visits: int = 16,
     mix: float = 0.2,
@@ -53,13 +54,15 @@ def levels(
         group: episodes of a group.
         rng: of the draw.
         order: the levels, the easiest first; empty: in the order in which the pool names them.
+        start: level of the first draw; empty: the easiest. The last level with `mix=0` trains on that level alone, the
+            baseline of a curriculum.
         threshold: share of won episodes that ends a level, in [0, 1].
         visits: number of visits whose mean is taken; several of one task between two draws count as one.
         mix: share of the groups from levels below, in [0, 1).
         state: of the previous draw.
 
     Raises:
-        TrainingError: the pool has a level that `order` does not name, or the other way round.
+        TrainingError: the pool has a level that `order` does not name, or the other way round; it has no level `start`.
 
     Source: ours.
     """
@@ -69,9 +72,13 @@ def levels(
     if isinstance(order, str) or not isinstance(order, Sequence) or len(set(order)) < len(order):
         raise BadOption(f"order must be a list of levels, each of them once, got {order!r}")
     pool = by_id(records)
-    numbers = _numbers(pool.tasks, _order(records.tasks, order))
+    names = _order(records.tasks, order)
+    if start and names != [""] and start not in names:
+        raise TrainingError(f"start must be a level of the pool: {', '.join(map(repr, names))}; got {start!r}")
+    numbers = _numbers(pool.tasks, names)
     played = played_since(pool, None if state is None else state["counts"])
-    level, recent = (0, []) if state is None else (state["level"], state["recent"])
+    first = names.index(start) if start in names else 0
+    level, recent = (first, []) if state is None else (state["level"], state["recent"])
     fresh = played.success[(numbers == level) & (played.episodes > 0)].tolist()
     recent = [*recent, *fresh][-max(visits, len(fresh)) :]
     if len(recent) >= visits and np.mean(recent) >= threshold - 1e-9 and level < numbers.max():
