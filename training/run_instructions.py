@@ -19,17 +19,24 @@ _KEYS = ("prompt", "template", "parser", "max_tokens", "chat")
 def with_instructions(run: Run) -> Run:
     """Return the run with the prompts, the parser and the longest answer that its environment names.
 
-    A run keeps its agent if the file sets template or parser, if its model is new, and if the model is a checkpoint of
-    another run, which was trained with prompts of its own.
+    A run keeps its agent if the file sets template or parser, and if its model is new. A checkpoint of another run is
+    asked as it was there, in the same environment. In another one it is asked as that names it, unless it knows bare
+    actions alone, as new models do.
 
     Raises:
         AgentError: the environment names options that agents do not have.
         EnvError: there is no such environment, or it cannot be imported or made.
     """
     agent, model = run.agent, run.policy.model
-    if not model or {"template", "parser"} & agent.model_fields_set or run_of(Path(model).expanduser()) is not None:
+    if not model or {"template", "parser"} & agent.model_fields_set:
         return run
-    options = instructions(run.env.id, run.env.arguments())
+    trained = run_of(Path(model).expanduser())
+    if trained is not None and trained.env.id == run.env.id and not run.env.mix:
+        options = trained.agent.model_dump(include=set(_KEYS))
+    elif trained is not None and trained.agent.template == AgentSection().template:
+        return run
+    else:
+        options = instructions(run.env.id, run.env.arguments())
     env = run.env.model_copy(update={"mix": [_asked(table, options, agent) for table in run.env.mix]})
     return run.model_copy(update={"agent": agent.model_copy(update=_own(options, agent)), "env": env})
 

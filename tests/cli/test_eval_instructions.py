@@ -25,7 +25,7 @@ from turnwise.training.errors import ConfigError
 from turnwise.training.learner.policy import build_policy, save_policy
 from turnwise.training.run_instructions import with_instructions
 
-TOOLS, SEARCH = "toys/Bells-v0", "turnwise/Search-v0"
+TOOLS, SEARCH, HOUSE = "toys/Bells-v0", "turnwise/Search-v0", "turnwise/Household-v0"
 
 
 def ring(bell: str) -> str:
@@ -164,6 +164,29 @@ def test_a_run_of_a_pretrained_model_is_prompted_as_its_environment_says(tmp_pat
         {"env": {"id": SEARCH}},
     ):
         assert with_instructions(Run.parse(kept)) == Run.parse(kept)
-    (tmp_path / "run.toml").write_text(Run.parse({}).to_toml(), encoding="utf-8")
-    checkpoint = {**RUN, "policy": {"model": str(tmp_path / "checkpoints/000001")}}
-    assert with_instructions(Run.parse(checkpoint)) == Run.parse(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("trained", "expected"),
+    [
+        (
+            {"env": {"id": SEARCH}, "agent": {"template": "react", "parser": "think-action", "max_tokens": 99}},
+            ("react", 99),
+        ),
+        ({"env": {"id": SEARCH}, "agent": {"max_tokens": 24}}, ("plain", 24)),
+        ({"env": {"id": HOUSE}}, ("plain", 32)),
+        ({"env": {"id": HOUSE}, "agent": {"template": "react"}}, ("search", 512)),
+    ],
+    ids=["instructed", "bare", "bare-elsewhere", "instructed-elsewhere"],
+)
+def test_a_run_of_a_checkpoint_is_prompted_as_the_checkpoint_was(
+    tmp_path: Path, trained: dict[str, Any], expected: tuple[str, int]
+) -> None:
+    (tmp_path / "run.toml").write_text(Run.parse(trained).to_toml(), encoding="utf-8")
+    model = {"policy": {"model": str(tmp_path / "checkpoints/000001")}}
+    agent = with_instructions(Run.parse({**RUN, **model})).agent
+    asked = {agent_for(SEARCH).prompt.template.ask: "search"}
+    template = agent.template if isinstance(agent.template, str) else asked[agent.template["ask"]]
+    assert (template, agent.max_tokens) == expected
+    own = Run.parse({**RUN, **model, "agent": {"template": "plain"}})
+    assert with_instructions(own) == own
