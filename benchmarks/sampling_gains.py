@@ -1,6 +1,7 @@
 """What rules of sampling gain: an ablation, read after equal sampled turns and after equal updates.
 
     python benchmarks/sampling_gains.py runs/sampled [--iteration 12] [--figure docs/sampling-gains.png]
+    python benchmarks/sampling_gains.py runs/climbed --iteration 24 --names "hard alone" uniform levels
 
 docs/sampling_gains.md has the command of the ablation. Seeds count whose arms have all finished; the first arm is the
 reference. Success between two evaluations is linear in the turns that were sampled, those of dropped groups and of
@@ -101,9 +102,17 @@ def label(arm: str) -> str:
 class Reading:
     """The complete seeds of an ablation, of which the first arm is the reference."""
 
-    def __init__(self, runs: Runs) -> None:
-        """Find the budget of each seed: the smallest number of turns that an arm sampled."""
-        self.runs = {label(arm): curves for arm, curves in runs.items()}
+    def __init__(self, runs: Runs, names: Sequence[str] = ()) -> None:
+        """Find the budget of each seed: the smallest number of turns that an arm sampled.
+
+        Args:
+            runs: the curves of every arm.
+            names: of the arms, in their order; empty: their rules.
+        """
+        labels = list(names) or [label(arm) for arm in runs]
+        if len(labels) != len(runs) or len(set(labels)) < len(labels):
+            sys.exit(f"each of the {len(runs)} arms needs a name of its own (--names), got {', '.join(labels)}")
+        self.runs = dict(zip(labels, runs.values(), strict=True))
         self.first, *self.others = self.runs
         self.budgets = np.min([[curve.turns[-1] for curve in curves] for curves in self.runs.values()], axis=0)
 
@@ -202,12 +211,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ablation", type=Path, help="folder of the ablation")
     parser.add_argument("--iteration", type=int, default=12, help="after which all arms are compared")
+    parser.add_argument("--names", nargs="+", default=[], help="names of the arms, in their order; else their rules")
     parser.add_argument("--figure", type=Path, help="picture of the mean curves to write")
     options = parser.parse_args()
     seeds, runs = complete(options.ablation)
     if not seeds:
         sys.exit(f"{options.ablation} has no seed whose arms have all finished")
-    reading = Reading(runs)
+    reading = Reading(runs, options.names)
     print(f"Seeds {', '.join(map(str, seeds))}\n\n## Equal sampled turns\n\n{reading.equal_turns()}")
     print(f"## Equal updates\n\n{reading.equal_updates(options.iteration)}")
     print(f"## Seed by seed\n\n{reading.by_seed(seeds)}")
