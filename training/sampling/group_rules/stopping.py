@@ -47,8 +47,8 @@ def v05(group: OpenGroup, *, least: int = 4, cost: float = 0.0039, prior: float 
     Raises:
         BadOption: least < 3, for which the mixture is useless, cost < 0, a prior outside [-1, 1], or step < 1.
 
-    Source: Zhang et al. 2026 (V0.5), arXiv 2603.10848, from a description. V is a value model's there. Not included:
-    the mixture as the baseline of the advantages, which is a matter of credit.
+    Source: Zhang et al. 2026 (V0.5), arXiv 2603.10848, from a description. V is a value model's there. The mixture is
+    the baseline of the credit rule of this name.
     """
     check_number("least", least, 3, whole=True)
     check_number("cost", cost, 0)
