@@ -1,8 +1,8 @@
-"""Log-probabilities and entropies of tokens from hidden states, through the projection to the vocabulary.
+"""Log-probabilities and entropies of tokens, and means over the vocabulary, from hidden states through the projection.
 
 With M tokens and V words in the vocabulary, the plain way holds several arrays [M, V] at once. Above `CHUNK` numbers
-the tokens are processed in chunks instead: the forward pass keeps two numbers per token, and the backward pass computes
-each chunk's logits again. Both ways have the same result up to rounding.
+the tokens are processed in chunks instead: the forward pass keeps a few numbers per token, and the backward pass
+computes the logits of each chunk again. Both ways have the same result up to rounding.
 
 What is done with logits can be compiled: torch then reads them a few times, and not once for each operation.
 """
@@ -35,9 +35,10 @@ def token_logprobs(
     *,
     temperature: Heat = 1.0,
     entropy: bool = False,
+    mean: bool = False,
     chunk: int = CHUNK,
     compiled: bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """Return the log-probability of each token, and the entropy of the distribution that it was drawn from.
 
     log p = log softmax(head(hidden) / temperature)[token]. A token with a logit of -inf has p = 0, and adds nothing to
@@ -49,50 +50,51 @@ def token_logprobs(
         tokens: int64 [M].
         temperature: > 0, a number or a tensor [M, 1].
         entropy: whether the entropy carries gradient.
+        mean: return the mean of log p over the vocabulary as well, without gradient; log p counts as -10,000 where it
+            is less.
         chunk: largest number of logits that is computed at once.
         compiled: compute with kernels that torch compiles.
 
     Returns:
-        Two float tensors [M], nats.
+        Two float tensors [M], nats; with `mean` three.
     """
     rows = max(1, chunk // head.weight.shape[0])
     if len(hidden) <= rows:
         of_logits = _compiled(logprobs_of) if compiled else logprobs_of
-        chosen, spread = of_logits(head(hidden), tokens, temperature=temperature, entropy=entropy)
-        return chosen, spread
+        return tuple(of_logits(head(hidden), tokens, temperature=temperature, entropy=entropy, mean=mean))
     if type(head) is torch.nn.Linear:
         states, dtype = hidden, _autocast_dtype(hidden)
         if dtype is not None:
             states = hidden.to(dtype)
         steps = (_compiled(_score_chunk), _compiled(_slope_chunk)) if compiled else (_score_chunk, _slope_chunk)
-        chosen, spread = _InChunks.apply(states, head.weight, head.bias, tokens, temperature, rows, steps)  # type: ignore[no-untyped-call]
-        return chosen, spread if entropy else spread.detach()
+        chosen, spread, *means = _InChunks.apply(states, head.weight, head.bias, tokens, temperature, rows, steps, mean)  # type: ignore[no-untyped-call]
+        return chosen, spread if entropy else spread.detach(), *means
 
-    def one(part: Tensor, of: Tensor, heat: Heat) -> tuple[Tensor, Tensor]:
-        return logprobs_of(head(part), of, temperature=heat, entropy=entropy)
+    def one(part: Tensor, of: Tensor, heat: Heat) -> tuple[Tensor, ...]:
+        return logprobs_of(head(part), of, temperature=heat, entropy=entropy, mean=mean)
 
-    pairs = [
+    parts = [
         checkpoint(
             one, hidden[cut], tokens[cut], _of(temperature, cut), use_reentrant=False
         )  # a head with more than one matrix
         for cut in _cuts(len(hidden), rows)
     ]
-    chosen, spread = (torch.cat(column) for column in zip(*pairs, strict=True))
-    return chosen, spread
+    return tuple(torch.cat(column) for column in zip(*parts, strict=True))
 
 
 def logprobs_of(
-    logits: Tensor, tokens: Tensor, *, temperature: Heat = 1.0, entropy: bool = False
-) -> tuple[Tensor, Tensor]:
+    logits: Tensor, tokens: Tensor, *, temperature: Heat = 1.0, entropy: bool = False, mean: bool = False
+) -> tuple[Tensor, ...]:
     """Return log-probabilities and entropies of tokens from logits [M, V], as `token_logprobs` does."""
     if logits.dtype in (torch.bfloat16, torch.float16):
         logits = logits.float()
     normalised = torch.log_softmax(_divided(logits, temperature), dim=-1)
     chosen = normalised.gather(-1, tokens[:, None])[:, 0]
-    if entropy and torch.is_grad_enabled():
-        return chosen, -(normalised.exp() * normalised.clamp(min=LOWEST)).sum(-1)
     source = normalised.detach()
-    return chosen, -source.exp().mul_(source.clamp(min=LOWEST)).sum(-1)
+    means = (source.clamp(min=LOWEST).mean(-1),) if mean else ()
+    if entropy and torch.is_grad_enabled():
+        return chosen, -(normalised.exp() * normalised.clamp(min=LOWEST)).sum(-1), *means
+    return chosen, -source.exp().mul_(source.clamp(min=LOWEST)).sum(-1), *means
 
 
 class _InChunks(torch.autograd.Function):
@@ -112,26 +114,29 @@ class _InChunks(torch.autograd.Function):
         temperature: Heat,
         rows: int,
         steps: tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Tensor]],
-    ) -> tuple[Tensor, Tensor]:
+        mean: bool,
+    ) -> tuple[Tensor, ...]:
         wide = torch.promote_types(hidden.dtype, torch.float32)
-        columns = [torch.empty(len(hidden), dtype=wide, device=hidden.device) for _ in range(3)]
+        columns = [torch.empty(len(hidden), dtype=wide, device=hidden.device) for _ in range(4 if mean else 3)]
         with torch.autocast(hidden.device.type, enabled=False):
             matrix, shift = _cast(weight, hidden), _cast(bias, hidden)
             for cut in _cuts(len(hidden), rows):
                 heat = _of(temperature, cut)
-                for column, part in zip(columns, steps[0](hidden[cut], matrix, shift, tokens[cut], heat), strict=True):
+                parts = steps[0](hidden[cut], matrix, shift, tokens[cut], heat, mean)
+                for column, part in zip(columns, parts, strict=True):
                     column[cut] = part
-        chosen, spread, norm = columns
+        chosen, spread, norm, *means = columns
         ctx.save_for_backward(hidden, weight, bias, tokens, norm, spread)
         ctx.temperature, ctx.rows, ctx.slope = temperature, rows, steps[1]
         ctx.set_materialize_grads(False)
-        return chosen, spread
+        ctx.mark_non_differentiable(*means)
+        return chosen, spread, *means
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, tokens, norm, spread = ctx.saved_tensors
         to_hidden, to_weight, to_bias = ctx.needs_input_grad[:3]
-        of_chosen, of_spread = grads
+        of_chosen, of_spread = grads[:2]
         if of_chosen is None:
             of_chosen = torch.zeros_like(norm)
         sums = [
@@ -145,18 +150,19 @@ class _InChunks(torch.autograd.Function):
             heat = _of(ctx.temperature, cut)
             slope = ctx.slope(hidden[cut], matrix, shift, tokens[cut], heat, norm[cut], of_chosen[cut], entropies)
             _accumulate(sums, cut, slope, hidden[cut], matrix)
-        return (*sums, None, None, None, None)
+        return (*sums, None, None, None, None, None)
 
 
 def _score_chunk(
-    hidden: Tensor, matrix: Tensor, shift: Tensor | None, tokens: Tensor, temperature: Heat
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return log-probability, entropy and log-sum-exp of one chunk."""
+    hidden: Tensor, matrix: Tensor, shift: Tensor | None, tokens: Tensor, temperature: Heat, mean: bool
+) -> tuple[Tensor, ...]:
+    """Return log-probability, entropy and log-sum-exp of one chunk, and with `mean` the mean over the vocabulary."""
     logits = _logits(hidden, matrix, shift, temperature)
     norm = logits.logsumexp(-1)
     logits -= norm[:, None]
     chosen = logits.gather(-1, tokens[:, None])[:, 0]
-    return chosen, -(logits.exp().mul_(logits.clamp_(min=LOWEST))).sum(-1), norm
+    spread = -(logits.exp().mul_(logits.clamp_(min=LOWEST))).sum(-1)
+    return (chosen, spread, norm, logits.mean(-1)) if mean else (chosen, spread, norm)
 
 
 def _slope_chunk(

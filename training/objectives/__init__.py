@@ -26,6 +26,7 @@ from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
 from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
 from turnwise.training.objectives.terms import Terms
+from turnwise.training.objectives.token_values import rover
 from turnwise.training.objectives.tokens import Tokens
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "reg_grpo",
     "reinforce",
     "rl_plus",
+    "rover",
     "sapo",
     "self_imitation",
     "sspo",

@@ -121,6 +121,8 @@ class ObjectiveFunction:
         ref: Tensor | None = None,
         rollout: Tensor | None = None,
         entropy: Tensor | None = None,
+        mean_logprob: Tensor | None = None,
+        old_mean_logprob: Tensor | None = None,
         spans: Tensor | None = None,
         seed: int = 0,
         outcome: Tensor | None = None,
@@ -138,6 +140,8 @@ class ObjectiveFunction:
             ref: float [B, L], f, nats, under a reference policy, where an objective or term needs it.
             rollout: float [B, L], b, nats, from the sampling engine.
             entropy: float [B, L], H, nats; carries gradient where there is an entropy bonus.
+            mean_logprob: float [B, L], nats, mean over the vocabulary of the log-probability in the token's place.
+            old_mean_logprob: float [B, L], nats, the same under the policy at the start of the update.
             spans: int64 [B, L], sentences within each row; by default, a contiguous part of the mask is one.
             seed: of random choices.
             outcome: float [B], the score of each sequence's episode, in units of reward.
@@ -169,6 +173,8 @@ class ObjectiveFunction:
             ref=ref,
             rollout=rollout,
             entropy=entropy,
+            mean_logprob=mean_logprob,
+            old_mean_logprob=old_mean_logprob,
             spans=spans,
             seed=seed,
             outcome=outcome,
@@ -225,4 +231,4 @@ def _nothing() -> Tokens:
     """Return an empty set of tokens with every column."""
     none, codes = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
     tokens = Tokens(none, none, none, codes, codes, 0, ref=none, rollout=none, entropy=none, spans=codes)
-    return replace(tokens, outcome=none, group=codes, source=codes)
+    return replace(tokens, mean_logprob=none, old_mean_logprob=none, outcome=none, group=codes, source=codes)

@@ -28,6 +28,9 @@ class Tokens:
         ref: float [M], f, nats, under a reference policy; None without one.
         rollout: float [M], b, nats, as the sampling engine gave them; None where they are the old ones.
         entropy: float [M], H, nats, of the policy's distribution at the token.
+        mean_logprob: float [M], nats, mean over the vocabulary of the log-probability under the policy, in the token's
+            place, without gradient.
+        old_mean_logprob: float [M], nats, the same under the policy at the start of the update.
         spans: int64 [M], number of the token's sentence within its sequence; None: a turn is one.
         seed: of what is drawn.
         outcome: float [S], the sum of the rewards of each sequence's trajectory, as credit sees them.
@@ -44,6 +47,8 @@ class Tokens:
     ref: Tensor | None = None
     rollout: Tensor | None = None
     entropy: Tensor | None = None
+    mean_logprob: Tensor | None = None
+    old_mean_logprob: Tensor | None = None
     spans: Tensor | None = None
     seed: int = 0
     outcome: Tensor | None = None
@@ -103,6 +108,8 @@ def flatten(
     ref: Tensor | None = None,
     rollout: Tensor | None = None,
     entropy: Tensor | None = None,
+    mean_logprob: Tensor | None = None,
+    old_mean_logprob: Tensor | None = None,
     spans: Tensor | None = None,
     seed: int = 0,
     outcome: Tensor | None = None,
@@ -122,6 +129,8 @@ def flatten(
         ref: float [B, L], nats.
         rollout: float [B, L], nats.
         entropy: float [B, L], nats.
+        mean_logprob: float [B, L], nats.
+        old_mean_logprob: float [B, L], nats.
         spans: int64 [B, L].
         seed: of what is drawn.
         outcome: float [B].
@@ -134,8 +143,9 @@ def flatten(
     if not logprobs.is_floating_point():
         raise ValueError(f"logprobs must be floats, not {logprobs.dtype}")
     columns = {"logprobs": logprobs, "old": old, "advantages": advantages}
+    means = {"mean_logprob": mean_logprob, "old_mean_logprob": old_mean_logprob}
     optional = {"ref": ref, "rollout": rollout, "entropy": entropy, "spans": spans}
-    for name, column in {**columns, **optional}.items():
+    for name, column in {**columns, **optional, **means}.items():
         if column is not None and (column.shape != mask.shape or mask.ndim != 2):
             raise ValueError(f"{name} has shape {tuple(column.shape)}, the mask {tuple(mask.shape)}; wanted: [B, L]")
     _check_columns(len(mask), outcome=outcome, group=group, source=source)
@@ -162,6 +172,7 @@ def flatten(
         ref=None if ref is None else bounded(ref[on].detach()),
         rollout=detached(rollout),
         spans=None if spans is None else spans[on],
+        **{name: detached(column) for name, column in means.items()},
         outcome=None if outcome is None else outcome.detach().to(logprobs.dtype),
         group=None if group is None else torch.unique(group, return_inverse=True)[1],
         source=source,
