@@ -41,13 +41,13 @@ def logits_of(model, batch):
 
 def facts_of(batch):
     """Group, episode, turn in the episode and position in the turn of every token in the mask."""
-    found = []
+    facts = []
     for row, column in zip(*np.nonzero(batch.mask), strict=True):
         number = batch.turn[row, column]
         start = np.flatnonzero(batch.turn[row] == number)[0]
         episode = int(batch.trajectory[row])
-        found.append((int(batch.episodes.group[episode]), episode, batch.turns[number][1], int(column - start)))
-    return found
+        facts.append((int(batch.episodes.group[episode]), episode, batch.turns[number][1], int(column - start)))
+    return facts
 
 
 def plain_divergence(batch, logprobs):

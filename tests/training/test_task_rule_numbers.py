@@ -236,8 +236,8 @@ def test_mmr1_sweeps_the_pool_before_it_draws():
     played, drawn = list(first.tasks), [*first.options]
     state = first.state
     for _ in range(5):
-        one = draw("mmr1", records, 1, probe=2, share=1.0, iteration=4, state=state)
-        played, drawn, state = [*played, *one.tasks], [*drawn, *(one.options or ({},))], one.state
+        single = draw("mmr1", records, 1, probe=2, share=1.0, iteration=4, state=state)
+        played, drawn, state = [*played, *single.tasks], [*drawn, *(single.options or ({},))], single.state
     assert played[:5] == list("abcde")
     assert drawn == [{"probe": True}] * 5 + [{}] * 3
     assert set(played[5:]) <= {"a", "b"}  # the others have no spread

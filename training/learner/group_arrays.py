@@ -36,7 +36,7 @@ class GroupTokens:
         ids: int64 [M].
         heat: float [M, 1], temperature.
         advantages: float [M].
-        place: int64 [M], number of the token's place: the same for the tokens at one position of one turn.
+        position: int64 [M], a number for its turn in the episode and its position in the turn's answer.
         rows, columns: int64 [M], where the batch has them.
     """
 
@@ -44,23 +44,23 @@ class GroupTokens:
     ids: Tensor
     heat: Tensor
     advantages: Tensor
-    place: Tensor
+    position: Tensor
     rows: Tensor
     columns: Tensor
 
     @classmethod
     def joined(cls, parts: Sequence["GroupTokens"]) -> "GroupTokens":
-        """Return the tokens of several micro-batches, by place."""
-        columns = [torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)]
-        order = torch.argsort(columns[4], stable=True)
-        return cls(*(column[order] for column in columns))
+        """Return the tokens of several micro-batches, by position."""
+        columns = {field.name: torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)}
+        order = torch.argsort(columns["position"], stable=True)
+        return cls(**{name: column[order] for name, column in columns.items()})
 
     def __len__(self) -> int:
         """Number of tokens M."""
         return len(self.ids)
 
     def logprobs(self, scorer: TokenScorer, cut: slice) -> Tensor:
-        """Return the log-probabilities of the whole vocabulary in some places, float [m, V], at least -10,000 nats."""
+        """Return the log-probabilities of the whole vocabulary for some tokens, float [m, V], at least -10,000 nats."""
         logits = scorer.logits(self.hidden[cut]).to(self.heat.dtype) / self.heat[cut]
         return torch.log_softmax(logits, -1).clamp(min=LOWEST)
 
@@ -82,7 +82,7 @@ def group_arrays(
         ConfigError: see `TokenScorer.require_hidden`.
     """
     kinds = list(dict.fromkeys(_FUNCTIONS[name] for name in names))
-    places = _places(batch)
+    positions = _positions(batch)
     owner = batch.episodes.group[batch.trajectory]
 
     def compute(budget: int) -> dict[str, Array]:
@@ -92,7 +92,7 @@ def group_arrays(
             members = len(np.unique(batch.trajectory[rows]))
             part = batch.rows(rows)
             cuts = [rows[cut] for cut in scorer.micro_batches(part, budget)]
-            tokens = GroupTokens.joined([_tokens(scorer, batch, cut, places, temperature) for cut in cuts])
+            tokens = GroupTokens.joined([_tokens(scorer, batch, cut, positions, temperature) for cut in cuts])
             at = tokens.rows.cpu().numpy(), tokens.columns.cpu().numpy()
             for kind in kinds:
                 for name, column in kind(tokens, scorer, members).items():
@@ -103,18 +103,18 @@ def group_arrays(
     return scorer.within_memory(compute, batch, micro_tokens)
 
 
-def _places(batch: Batch) -> NDArray[np.int64]:
+def _positions(batch: Batch) -> NDArray[np.int64]:
     """Return a number for each pair of a turn of an episode and a position in its answer, int64 [B, L]."""
     columns = np.broadcast_to(np.arange(batch.mask.shape[1]), batch.mask.shape)
     begins = np.ones(batch.mask.shape, dtype=bool)
     begins[:, 1:] = batch.turn[:, 1:] != batch.turn[:, :-1]
-    position = columns - np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
+    offset = columns - np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
     turn = np.array([*(number for _, number in batch.turns), -1])[batch.turn]
-    return turn * (batch.mask.shape[1] + 1) + position
+    return turn * (batch.mask.shape[1] + 1) + offset
 
 
 def _tokens(
-    scorer: TokenScorer, batch: Batch, index: NDArray[np.int64], places: NDArray[np.int64], temperature: float
+    scorer: TokenScorer, batch: Batch, index: NDArray[np.int64], positions: NDArray[np.int64], temperature: float
 ) -> GroupTokens:
     """Return the tokens of one micro-batch."""
     rows = batch.rows(index)
@@ -132,23 +132,23 @@ def _tokens(
         ids=on_device(batch.tokens[at], torch.int64),
         heat=on_device(temperature * heat, kind)[:, None],
         advantages=on_device(batch.advantages[at], kind),
-        place=on_device(places[at], torch.int64),
+        position=on_device(positions[at], torch.int64),
         rows=on_device(at[0], torch.int64),
         columns=on_device(at[1], torch.int64),
     )
 
 
 def _divergence(tokens: GroupTokens, scorer: TokenScorer, members: int) -> dict[str, Tensor]:
-    """Return the mean over members of sum(e^d - d - 1) over the vocabulary, d = mean log p - log p, in each place.
+    """Return the mean over members of sum(e^d - d - 1) over the vocabulary, d = mean log p - log p, at each position.
 
     The mean of logarithms is over all members. One whose answer has ended counts as uniform.
 
     Source: Dang et al. 2025, arXiv 2505.24718 (TW-GRPO), and its code.
     """
     result = torch.zeros_like(tokens.advantages)
-    for cut in _cuts_between_places(tokens, max(1, CHUNK // (4 * scorer.words))):
+    for cut in _cuts_between_positions(tokens, max(1, CHUNK // (4 * scorer.words))):
         logprobs = tokens.logprobs(scorer, cut)
-        _, code, count = torch.unique(tokens.place[cut], return_inverse=True, return_counts=True)
+        _, code, count = torch.unique(tokens.position[cut], return_inverse=True, return_counts=True)
         absent = (members - count).to(logprobs.dtype)
         uniform = -float(np.log(logprobs.shape[1]))
         mean = logprobs.new_zeros(len(count), logprobs.shape[1]).index_add_(0, code, logprobs)
@@ -198,9 +198,9 @@ def _influence(tokens: GroupTokens, scorer: TokenScorer, members: int) -> dict[s
     return {"influence_of_winners": of_winners, "influence_of_losers": of_losers}
 
 
-def _cuts_between_places(tokens: GroupTokens, rows: int) -> Iterator[slice]:
-    """Yield slices of at most `rows` tokens that do not part the tokens of a place, unless it has more."""
-    ends = np.cumsum(torch.unique_consecutive(tokens.place, return_counts=True)[1].cpu().numpy())
+def _cuts_between_positions(tokens: GroupTokens, rows: int) -> Iterator[slice]:
+    """Yield slices of at most `rows` tokens that do not part the tokens of a position, unless it has more."""
+    ends = np.cumsum(torch.unique_consecutive(tokens.position, return_counts=True)[1].cpu().numpy())
     start = 0
     while start < len(tokens):
         fitting = ends[(ends > start) & (ends <= start + rows)]

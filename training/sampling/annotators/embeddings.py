@@ -33,15 +33,15 @@ def embed(groups: Sequence[Group], *, column: str = "metric", of: Of = "answers"
     """
     check_choice("of", of, Of)
     encode = _encoder(model)
-    places: dict[Place, str] = {
+    texts: dict[Place, str] = {
         (member.id, number): _text(member.turns, number, of)
         for group in groups
         for member in group.finished
         for number in range(len(member.turns))
     }
-    texts = list(dict.fromkeys(places.values()))
-    vectors = dict(zip(texts, map(tuple, encode(texts).tolist()), strict=True))
-    return Notes({column: {place: vectors[text] for place, text in places.items()}})
+    distinct = list(dict.fromkeys(texts.values()))
+    vectors = dict(zip(distinct, map(tuple, encode(distinct).tolist()), strict=True))
+    return Notes({column: {turn: vectors[text] for turn, text in texts.items()}})
 
 
 def _text(turns: Sequence[Turn], number: int, of: Of) -> str:

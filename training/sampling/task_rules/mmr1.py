@@ -90,7 +90,7 @@ def mmr1(
         )
         tasks += stream.tasks
     after: MMR1State = {"scores": scores, "others": others, **({"sweep": sweep} if probe else {})}
-    options = tuple({"probe": True} if place < len(probes) else {} for place in range(count)) if probes else ()
+    options = tuple({"probe": True} if number < len(probes) else {} for number in range(count)) if probes else ()
     return TaskDraw(tasks, (group,) * count, options=options, state=after)
 
 
