@@ -110,7 +110,8 @@ def _positions(batch: Batch) -> NDArray[np.int64]:
     begins[:, 1:] = batch.turn[:, 1:] != batch.turn[:, :-1]
     offset = columns - np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
     turn = np.array([*(number for _, number in batch.turns), -1])[batch.turn]
-    return turn * (batch.mask.shape[1] + 1) + offset
+    numbers: NDArray[np.int64] = turn * (batch.mask.shape[1] + 1) + offset
+    return numbers
 
 
 def _tokens(

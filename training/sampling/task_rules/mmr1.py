@@ -89,7 +89,9 @@ def mmr1(
             "uniform", pool, others, count=more, group=group, iteration=iteration, total=total, rng=rng
         )
         tasks += stream.tasks
-    after: MMR1State = {"scores": scores, "others": others, **({"sweep": sweep} if probe else {})}
+    after: MMR1State = {"scores": scores, "others": others}
+    if probe:
+        after["sweep"] = sweep
     options = tuple({"probe": True} if number < len(probes) else {} for number in range(count)) if probes else ()
     return TaskDraw(tasks, (group,) * count, options=options, state=after)
 
