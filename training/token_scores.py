@@ -13,6 +13,7 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.batch.scores import Scores
 from turnwise.training.batch.token_advantages import AppliedTransform
+from turnwise.training.learner.group_arrays import group_arrays
 from turnwise.training.learner.learner import Learner
 from turnwise.training.objectives.sources import TEACHER
 from turnwise.training.played import Played
@@ -91,6 +92,6 @@ class TokenScores:
     def _compared(self, batch: Batch, names: Sequence[str]) -> dict[str, Floats]:
         if not names:
             return {}
-        return self.learner.group_arrays(
-            batch, names, temperature=self.agent.temperature, micro_tokens=self.micro_tokens
+        return self.learner.on_all_ranks(
+            group_arrays, batch, names, temperature=self.agent.temperature, micro_tokens=self.micro_tokens
         )

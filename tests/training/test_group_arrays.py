@@ -90,7 +90,7 @@ def test_they_are_what_loops_over_tokens_give(monkeypatch, merge, micro_tokens, 
     logits, states = logits_of(model, batch)
     heat = torch.from_numpy(0.8 * batch.heat[batch.mask])[:, None]
     logprobs = torch.log_softmax(logits / heat, -1)
-    arrays = Learner(model, None).group_arrays(batch, COMPARED, temperature=0.8, micro_tokens=micro_tokens)
+    arrays = group_arrays(Learner(model, None), batch, COMPARED, temperature=0.8, micro_tokens=micro_tokens)
     wanted = {
         "divergence": plain_divergence(batch, logprobs),
         "influence_of_winners": plain_influence(batch, logprobs, states, 1),
@@ -106,8 +106,8 @@ def test_they_are_what_loops_over_tokens_give(monkeypatch, merge, micro_tokens, 
 @pytest.mark.parametrize("options", [{"packing": True}, {"share_prefixes": True}])
 def test_the_layout_of_rows_changes_nothing(options):
     batch = batch_of(share=True)
-    apart = group_arrays(TokenScorer(tiny_llama()), batch, COMPARED)
-    for name, array in group_arrays(TokenScorer(tiny_llama(), **options), batch, COMPARED).items():
+    apart = group_arrays(Learner(tiny_llama(), None), batch, COMPARED)
+    for name, array in group_arrays(Learner(tiny_llama(), None, **options), batch, COMPARED).items():
         np.testing.assert_allclose(array, apart[name], rtol=1e-6, atol=1e-8)
 
 
@@ -116,7 +116,7 @@ def test_a_group_whose_members_say_the_same_does_not_diverge():
     answers = [turn([1, 2], [3, 4]), turn([1, 2], [3, 4]), turn([1, 2], [3, 4, 5])]
     group = Group("t", tuple(trajectory([answer], name=f"t#{k}@0") for k, answer in enumerate(answers)))
     batch = pack([group])
-    array = group_arrays(TokenScorer(tiny_llama()), batch, ["divergence"])["divergence"]
+    array = group_arrays(Learner(tiny_llama(), None), batch, ["divergence"])["divergence"]
     np.testing.assert_allclose(array[:, 2:4], 0.0, atol=1e-12)
     assert array[2, 4] > 0.1
 

@@ -45,7 +45,7 @@ def _transformed(name, groups, advantages, *, merge, **options):
     batch = replace(batch, reference=TokenScorer(tiny_llama(2)).score(batch).logprobs)
     transform = AppliedTransform.from_choice({"name": name, **OPTIONS.get(name, {}), **options})
     tempered = {key: TokenScorer(tiny_llama(1)).score(batch, temperature=t) for key, t in transform.tempered.items()}
-    compared = group_arrays(TokenScorer(tiny_llama(1)), batch, transform.compared)
+    compared = group_arrays(Learner(tiny_llama(1), None), batch, transform.compared)
     found, stats = transform(batch, groups, decode=letters, scores=scores, tempered=tempered, compared=compared)
     return batch, found, stats
 

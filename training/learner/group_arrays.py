@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.training.batch.batch import Batch
+from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.vocabulary import CHUNK, LOWEST
 
@@ -67,12 +68,12 @@ class GroupTokens:
 
 @torch.no_grad()
 def group_arrays(
-    scorer: TokenScorer, batch: Batch, names: Sequence[str], *, temperature: float = 1.0, micro_tokens: int = 16384
+    learner: Learner, batch: Batch, names: Sequence[str], *, temperature: float = 1.0, micro_tokens: int = 16384
 ) -> dict[str, Array]:
     """Return arrays by name, float64 [B, L] each; 0 outside the mask.
 
     Args:
-        scorer: of the policy.
+        learner: of the policy; it calls this function (`Learner.on_all_ranks`), where its weights may be elsewhere.
         batch: its groups are those of `batch.episodes`; a turn's position counts from the first token of its answer.
         names: of the arrays.
         temperature: of the distributions, > 0.
@@ -81,6 +82,7 @@ def group_arrays(
     Raises:
         ConfigError: see `TokenScorer.require_hidden`.
     """
+    scorer = learner.scorer
     kinds = list(dict.fromkeys(_FUNCTIONS[name] for name in names))
     positions = _positions(batch)
     owner = batch.episodes.group[batch.trajectory]

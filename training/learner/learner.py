@@ -10,7 +10,7 @@ The loop talks to the learner only, and never to torch:
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,6 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.gradient_forks import UpdateForks
-from turnwise.training.learner.group_arrays import group_arrays
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
@@ -229,17 +228,6 @@ class Learner:
         if self._reference is None:
             raise ValueError("this learner has no reference policy; call set_reference() first")
         return self._reference
-
-    def group_arrays(
-        self, batch: Batch, names: Sequence[str], *, temperature: float = 1.0, micro_tokens: int = 16384
-    ) -> dict[str, NDArray[np.float64]]:
-        """Return what tokens of a group have to do with each other; see `turnwise.training.learner.group_arrays`.
-
-        Raises:
-            ConfigError: see `TokenScorer.require_hidden`.
-        """
-        self._fetch()
-        return group_arrays(self._scorer, batch, names, temperature=temperature, micro_tokens=micro_tokens)
 
     def update(self, batch: Batch, objective: Objective, plan: UpdatePlan) -> dict[str, float]:
         """Do a fixed number of optimizer steps, each on its mini-batch of trajectories, and return statistics.

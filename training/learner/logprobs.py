@@ -29,11 +29,10 @@ from turnwise.training.learner.flops import ModelShape, PassCost
 from turnwise.training.learner.image_inputs import example_image, example_rows, whole_images, with_images
 from turnwise.training.learner.kernels import LayerKernels, require_kernels
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
-from turnwise.training.learner.output_layer import head_is_a_projection
 from turnwise.training.learner.recomputation import layers_of, recomputing
 from turnwise.training.learner.routing import replayable_routers
 from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
-from turnwise.training.learner.vocabulary import Heat, logprobs_of, token_logprobs
+from turnwise.training.learner.vocabulary import Heat, head_is_a_projection, logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
     from turnwise.agents.samplers.transformers.expert_routing import Routers

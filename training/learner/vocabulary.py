@@ -8,14 +8,15 @@ What is done with logits can be compiled: torch then reads them a few times, and
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from turnwise.training.learner.kernels import fused
+from turnwise.training.learner.untyped import CausalLM
 
 CHUNK = 2**25
 """Largest number of logits (tokens x vocabulary) that is computed at once: 128 MiB in float32."""
@@ -23,6 +24,9 @@ CHUNK = 2**25
 LOWEST = -1e4
 """Log-probability below which p, and with it p log p, is 0 in every floating type; -inf itself would give 0 * inf."""
 
+
+WIDEST: Final = 1e4
+"""Largest logit of the ramp that shows what a model does after its output layer."""
 
 Heat = float | Tensor
 """The temperature of all tokens, or a tensor [M, 1] with that of each."""
@@ -66,8 +70,9 @@ def token_logprobs(
         states, dtype = hidden, _autocast_dtype(hidden)
         if dtype is not None:
             states = hidden.to(dtype)
-        steps = (_compiled(_score_chunk), _compiled(_slope_chunk)) if compiled else (_score_chunk, _slope_chunk)
-        chosen, spread, *means = _InChunks.apply(states, head.weight, head.bias, tokens, temperature, rows, steps, mean)  # type: ignore[no-untyped-call]
+        score, slope = (_compiled(_score_chunk), _compiled(_slope_chunk)) if compiled else (_score_chunk, _slope_chunk)
+        steps = partial(score, mean=mean), slope
+        chosen, spread, *means = _InChunks.apply(states, head.weight, head.bias, tokens, temperature, rows, steps)  # type: ignore[no-untyped-call]
         return chosen, spread if entropy else spread.detach(), *means
 
     def one(part: Tensor, of: Tensor, heat: Heat) -> tuple[Tensor, ...]:
@@ -114,18 +119,14 @@ class _InChunks(torch.autograd.Function):
         temperature: Heat,
         rows: int,
         steps: tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Tensor]],
-        mean: bool,
     ) -> tuple[Tensor, ...]:
-        wide = torch.promote_types(hidden.dtype, torch.float32)
-        columns = [torch.empty(len(hidden), dtype=wide, device=hidden.device) for _ in range(4 if mean else 3)]
         with torch.autocast(hidden.device.type, enabled=False):
             matrix, shift = _cast(weight, hidden), _cast(bias, hidden)
-            for cut in _cuts(len(hidden), rows):
-                heat = _of(temperature, cut)
-                parts = steps[0](hidden[cut], matrix, shift, tokens[cut], heat, mean)
-                for column, part in zip(columns, parts, strict=True):
-                    column[cut] = part
-        chosen, spread, norm, *means = columns
+            parts = [
+                steps[0](hidden[cut], matrix, shift, tokens[cut], _of(temperature, cut))
+                for cut in _cuts(len(hidden), rows)
+            ]
+        chosen, spread, norm, *means = (torch.cat(column) for column in zip(*parts, strict=True))
         ctx.save_for_backward(hidden, weight, bias, tokens, norm, spread)
         ctx.temperature, ctx.rows, ctx.slope = temperature, rows, steps[1]
         ctx.set_materialize_grads(False)
@@ -150,7 +151,7 @@ class _InChunks(torch.autograd.Function):
             heat = _of(ctx.temperature, cut)
             slope = ctx.slope(hidden[cut], matrix, shift, tokens[cut], heat, norm[cut], of_chosen[cut], entropies)
             _accumulate(sums, cut, slope, hidden[cut], matrix)
-        return (*sums, None, None, None, None, None)
+        return (*sums, None, None, None, None)
 
 
 def _score_chunk(
@@ -245,3 +246,34 @@ def _autocast_dtype(like: Tensor) -> torch.dtype | None:
     """Return the dtype in which autocast computes on a tensor's device; None without autocast."""
     device = like.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+
+
+def head_is_a_projection(model: CausalLM) -> bool:
+    """Return whether a model's logits are the output layer's, and its input the last hidden state, on two tokens.
+
+    In the place of the output layer's own outputs the model gets a ramp up to `WIDEST`: a cap, a scale or a mask after
+    the layer shows in it, however small the logits of the weights at hand are.
+    """
+    head: Any = model.get_output_embeddings()
+    body: Any = getattr(model, "base_model", model)
+    if head is None or body is model:
+        return False
+    hidden: list[Tensor] = []
+    ramps: list[Tensor] = []
+
+    def replace_output(_: Any, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        hidden.extend(arguments)
+        values = torch.linspace(-WIDEST, WIDEST, output.numel(), device=output.device)
+        ramps.append(values.view(output.shape).to(output.dtype))
+        return ramps[-1]
+
+    probe = torch.tensor([[1, 2]], device=next(iter(model.parameters())).device)
+    handle = head.register_forward_hook(replace_output)
+    try:
+        logits = model(input_ids=probe, use_cache=False).logits
+    finally:
+        handle.remove()
+    last = body(input_ids=probe, use_cache=False).last_hidden_state
+    if len(ramps) != 1 or len(hidden) != 1 or ramps[0].shape != logits.shape or hidden[0].shape != last.shape:
+        return False
+    return torch.equal(logits.double(), ramps[0].double()) and torch.allclose(hidden[0], last, atol=1e-4)

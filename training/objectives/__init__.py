@@ -20,13 +20,13 @@ from turnwise.training.objectives.policy_gradient import (
     otr,
     rec,
     reinforce,
+    rover,
 )
 from turnwise.training.objectives.ppo import ampo, decoupled, imitation_weight, ppo_clip, rl_plus, self_imitation
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
 from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
 from turnwise.training.objectives.terms import Terms
-from turnwise.training.objectives.token_values import rover
 from turnwise.training.objectives.tokens import Tokens
 
 __all__ = [

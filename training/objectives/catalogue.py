@@ -26,11 +26,11 @@ from turnwise.training.objectives.policy_gradient import (
     otr,
     rec,
     reinforce,
+    rover,
 )
 from turnwise.training.objectives.ppo import ampo, decoupled, ppo_clip, rl_plus, self_imitation
 from turnwise.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
 from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
-from turnwise.training.objectives.token_values import rover
 
 Evidence = Literal["reference code", "paper", "our reading"]
 OlderSamples = Literal["ratio", "as fresh", "not"]
