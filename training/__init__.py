@@ -19,7 +19,7 @@ from turnwise.training.errors import (
 _OBJECTIVES = (
     "a_lol", "a_lol_ref_free", "a_lol_seq", "aepo", "ampo", "asymre", "cispo", "clip_cov", "dcpo", "decoupled", "dhpo",
     "disco", "dppo_tv", "dro", "drpo", "etr", "gmpo", "grao", "gspo", "gspo_token", "hapo", "kl_cov", "kl_penalty",
-    "llds", "opmd", "otr", "p3o", "pacs", "ppo_clip", "rec", "reg_grpo", "reinforce", "rl_plus", "sapo",
+    "llds", "opmd", "otr", "p3o", "pacs", "ppo_clip", "rec", "reg_grpo", "reinforce", "rl_plus", "rover", "sapo",
     "self_imitation", "sspo", "ter", "vespo",
 )  # fmt: skip
 _LAZY = {

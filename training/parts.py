@@ -272,11 +272,14 @@ class RunParts:
         engine = self.engine(learner, agent, report)
         asked = asking_expert(agent, lambda: engine.sampler, self.environments.pool)
         sampling = self.sampling.groups(asked).taught(run, self.agent)
+        if self.token_transform is not None:
+            self.token_transform.check(learner.scorer.require_hidden)
         scores = TokenScores(
             learner=learner,
             agent=agent,
             micro_tokens=run.train.micro_batch.tokens,
             recompute=run.objective.old_logprobs == "recomputed",
+            mean=self.objective.needs_mean,
             transform=self.token_transform,
         )
         estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None

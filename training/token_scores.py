@@ -13,6 +13,7 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.batch.scores import Scores
 from turnwise.training.batch.token_advantages import AppliedTransform
+from turnwise.training.learner.group_arrays import group_arrays
 from turnwise.training.learner.learner import Learner
 from turnwise.training.objectives.sources import TEACHER
 from turnwise.training.played import Played
@@ -28,6 +29,7 @@ class TokenScores:
         agent: samples the run, at the temperature of whose distribution they are.
         micro_tokens: tokens per micro-batch.
         recompute: whether `old` becomes what the learner computes.
+        mean: whether the objective reads means over the vocabulary, which come with recomputed log-probabilities.
         transform: transform of the token advantages; None for none.
     """
 
@@ -35,6 +37,7 @@ class TokenScores:
     agent: Agent
     micro_tokens: int
     recompute: bool
+    mean: bool = False
     transform: AppliedTransform | None
 
     @property
@@ -42,9 +45,11 @@ class TokenScores:
         """At which the run samples."""
         return SamplingTemperature.of(self.agent)
 
-    def policy(self, batch: Batch, factor: float = 1.0) -> Scores:
+    def policy(self, batch: Batch, factor: float = 1.0, *, mean: bool = False) -> Scores:
         """Return the scores of a batch under the policy, at the sampling temperature times a factor."""
-        return self.learner.score(batch, temperature=self.agent.temperature * factor, micro_tokens=self.micro_tokens)
+        return self.learner.score(
+            batch, temperature=self.agent.temperature * factor, micro_tokens=self.micro_tokens, mean=mean
+        )
 
     def best_teachers(self, played: Played) -> Played:
         """Return the groups of an iteration without surplus episodes of teachers; see `with_best_teachers`."""
@@ -70,15 +75,23 @@ class TokenScores:
         """
         transform, scores = self.transform, None
         if self.recompute or (transform is not None and transform.needs_scores):
-            scores = self.policy(batch)
+            scores = self.policy(batch, mean=self.mean)
             if self.recompute:
                 taught = batch.episodes.source[batch.trajectory] == TEACHER  # nobody knows how likely these were
                 sampled = np.where(taught[:, None], scores.logprobs, batch.old)
-                batch = replace(batch, old=scores.logprobs, rollout=sampled)
+                batch = replace(batch, old=scores.logprobs, rollout=sampled, mean_logprob=scores.mean_logprob)
         if self.learner.has_reference:
             batch = replace(batch, reference=self.reference(batch).logprobs)
         if transform is None:
             return batch, {}
         tempered = {name: self.policy(batch, factor) for name, factor in transform.tempered.items()}
+        compared = self._compared(batch, transform.compared)
         decode = codec_of(self.learner.tokenizer).decode
-        return transform(batch, groups, decode=decode, scores=scores, tempered=tempered)
+        return transform(batch, groups, decode=decode, scores=scores, tempered=tempered, compared=compared)
+
+    def _compared(self, batch: Batch, names: Sequence[str]) -> dict[str, Floats]:
+        if not names:
+            return {}
+        return self.learner.on_all_ranks(
+            group_arrays, batch, names, temperature=self.agent.temperature, micro_tokens=self.micro_tokens
+        )

@@ -12,9 +12,11 @@ from turnwise.credit.tokens.dcpo_distribution import dcpo_distribution
 from turnwise.credit.tokens.gtpo import gtpo
 from turnwise.credit.tokens.hapo import hapo
 from turnwise.credit.tokens.hicra import hicra
+from turnwise.credit.tokens.influence import nthr, thr
 from turnwise.credit.tokens.mssr import mssr
 from turnwise.credit.tokens.packed import ARRAYS, TransformedAdvantages
 from turnwise.credit.tokens.rto import rto_rewards
+from turnwise.credit.tokens.tw_grpo import tw_grpo
 
 __all__ = [
     "ARRAYS",
@@ -28,7 +30,10 @@ __all__ = [
     "hapo",
     "hicra",
     "mssr",
+    "nthr",
     "rto_rewards",
+    "thr",
     "transform",
     "transforms",
+    "tw_grpo",
 ]

@@ -20,8 +20,10 @@ from turnwise.credit.tokens.dcpo_distribution import dcpo_distribution
 from turnwise.credit.tokens.gtpo import gtpo
 from turnwise.credit.tokens.hapo import hapo
 from turnwise.credit.tokens.hicra import hicra
+from turnwise.credit.tokens.influence import nthr, thr
 from turnwise.credit.tokens.mssr import mssr
 from turnwise.credit.tokens.packed import ARRAYS, TransformedAdvantages
+from turnwise.credit.tokens.tw_grpo import tw_grpo
 from turnwise.registry import Registry
 
 
@@ -86,6 +88,12 @@ TRANSFORMS = (
     TokenTransform("mssr", "MSSR, advantages shifted by entropy", "2512.18215", "paper",
               "Raises advantages where the policy is uncertain; for spo_single_stream with ddof = 0 and prior = 8.",
               mssr),
+    TokenTransform("tw_grpo", "Token-level weights by divergence within the group (TW-GRPO)", "2505.24718", "paper",
+              "Answers to one prompt: more weight where the group's answers could part.", tw_grpo),
+    TokenTransform("thr", "Token Hidden Reward", "2510.03669", "our reading",
+              "More weight on tokens that the rest of the group makes likelier, or less: exploits, or explores.", thr),
+    TokenTransform("nthr", "Negative Token Hidden Reward", "2505.18830", "our reading",
+              "Spares tokens that losers share with winners, so that winners do not become unlikely.", nthr),
 )  # fmt: skip
 
 

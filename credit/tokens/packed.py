@@ -18,10 +18,14 @@ from turnwise.credit.tokens.checks import flags
 
 ARRAYS = {
     "cold": "log-probability of the token at 0.8 times the sampling temperature, nats, [B, L]",
+    "divergence": "distance of the group's distributions from their mean at the token's position, nats, [B, L]",
     "entropy": "entropy of the policy's distribution at the token, nats, [B, L]",
     "group": "id of the prompt that a sequence answers, [B]",
     "hot": "log-probability of the token at 1.2 times the sampling temperature, nats, [B, L]",
     "ids": "token ids, [B, L]",
+    "influence_of_losers": "the same for the group's tokens with a negative advantage, [B, L]",
+    "influence_of_winners": "how fast a step of the output layer for the group's tokens with a positive advantage "
+    "raises this one, [B, L]",
     "logprobs": "log-probability of the token under the policy, nats, [B, L]",
     "planning": "True for tokens that belong to a plan, [B, L]",
     "ratio": "probability under the policy over that under the old one, [B, L]",

@@ -35,6 +35,7 @@ MORE = [  # options that are not choices
     ("loop", {"scale": "std", "threshold": 0.0}),
     ("spear", {"bonus_calls": 10}),
     ("spo_single_stream", {"drift": 0.03}),
+    ("v05", {"prior": -0.5}),
     ("vine", {"at": "entropy", "between": "first", "gamma": 0.5}),
     ("rtmc", {"visits": "first", "prior": 2.0, "scale": "std", "unit": "turn", "ddof": 0}),
     ("hcapo", {"clip": 1.0, "temperature": 1.0, "smoothing": 0.5, "unit": "turn"}),
@@ -131,7 +132,8 @@ def test_values(name, seed):
 
 
 ABSOLUTE = {  # have a baseline that is not the group's: a critic, a memory, an imaginary episode, a greedy one
-    "archer", "arpo_replay", "gae", "ppr_renorm", "psr_nsr", "remax", "spo_segment", "spo_single_stream", "vine",
+    "archer", "arpo_replay", "gae", "ppr_renorm", "psr_nsr", "remax", "spo_segment", "spo_single_stream",
+    "v05", "vine",
 }  # fmt: skip
 OWN_TURNS = {"graft", "mapo_dialogue", "mars", "reinforce_pp", "rtmc", "seeupo"}  # tell turns of one episode apart
 
@@ -189,7 +191,7 @@ OUT_OF_RANGE = {
     "canon": {"mu": 1.5, "alpha": -1.0}, "unlikely": {"beta": 2.0}, "xrpo_novelty": {"kappa": -1.0},
     "hapo": {"fallback_at": -5.0}, "salt": {"base": "salt", "base_options": 3}, "slea": {"threshold": 0.0, "w": -1},
     "spo_single_stream": {"half_life": 0.0, "rho_min": 0.99, "rho_max": 1.5, "drift": -0.1, "prior": 0.0},
-    "pshw": {"slope": -0.1},
+    "pshw": {"slope": -0.1}, "v05": {"prior": 1.5},
     "tree_grpo": {"margin": -1}, "loop": {"threshold": -0.1}, "ppr_renorm": {"lam": 1.5}, "mt_grpo": {"coef": -1.0},
     "mapo_dialogue": {"alpha": 1.5}, "dr_mas": {"w": -1.0},
     "rtmc": {"prior": -1.0}, "vine": {"share": 0.0},

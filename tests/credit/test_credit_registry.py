@@ -2,6 +2,7 @@
 
 import shutil
 from importlib.metadata import EntryPoint
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from turnwise.credit import (
     CreditRule,
     Steps,
     UnknownRule,
+    catalogue,
     get,
     gigpo,
     register,
@@ -254,6 +256,14 @@ def test_rows_are_no_table_of_turns(rows, subtests):
     for item in CATALOGUE:
         with subtests.test(name=item.name), pytest.raises(BadTable, match=r"Steps\.from_rows"):
             item(rows, **({"rng": np.random.default_rng(0)} if item.draws else {}))
+
+
+def test_a_family_exports_the_functions_of_its_rules():
+    modules = [module for module in vars(catalogue).values() if isinstance(module, ModuleType)]
+    assert len(modules) > 5
+    for module in modules:
+        assert sorted(module.__all__) == sorted(rule.function.__name__ for rule in module.RULES), module.__name__
+    assert sorted(CATALOGUE, key=str) == sorted((rule for module in modules for rule in module.RULES), key=str)
 
 
 def test_an_invalid_action_costs_the_same_everywhere():

@@ -17,15 +17,18 @@ from turnwise.credit.tokens import (
     hapo,
     hicra,
     mssr,
+    nthr,
     rto_rewards,
+    thr,
     transform,
     transforms,
+    tw_grpo,
 )
 from turnwise.credit.tokens.d3s import widest
 from turnwise.credit.tokens.gtpo import conflict_tokens
 from turnwise.credit.tokens.hapo import relative_entropy
 
-NAMES = ["hicra", "gtpo", "hapo", "d3s", "ace", "mssr", "dcpo_distribution"]
+NAMES = ["hicra", "gtpo", "hapo", "d3s", "ace", "mssr", "dcpo_distribution", "tw_grpo", "thr", "nthr"]
 MANY = settings(max_examples=80, deadline=None)
 
 
@@ -42,6 +45,9 @@ def batch(seed, count=5, length=6):
         "ref": -rng.gamma(1.0, 1.0, (count, length)),
         "hot": -rng.gamma(1.0, 1.0, (count, length)),
         "cold": -rng.gamma(1.0, 1.0, (count, length)),
+        "divergence": rng.gamma(1.0, 1.0, (count, length)),
+        "influence_of_winners": rng.normal(0.5, 1.0, (count, length)),
+        "influence_of_losers": rng.normal(0.0, 1.0, (count, length)),
         "ratio": np.exp(rng.normal(0.0, 0.2, (count, length))),
         "group": rng.integers(0, 2, count),
     }
@@ -82,6 +88,46 @@ def test_mssr_by_hand():
     assert result.values[0] == pytest.approx([1.2, -0.8, -0.5, 0.3])
     result = mssr([[1.0, -1.0]], [[1, 1]], entropy=[[9.0] * 2], logprobs=[[-1.0, 0.0]], uncertainty="token")
     assert result.values[0] == pytest.approx([1.0 + 0.4 / math.e, -1.0])  # a sure token adds nothing
+
+
+def test_tw_grpo_by_hand():
+    """Divergences from 0.5 to 2.5 in the first group: 1.5 is half the way. In the second all are equal."""
+    mask = [[1, 1, 1], [1, 1, 0], [1, 1, 0]]
+    divergence = [[0.5, 1.5, 2.5], [0.5, 1.5, 99.0], [3.0, 3.0, 7.0]]
+    advantages = [[2.0] * 3, [-2.0] * 3, [1.0] * 3]
+    result = tw_grpo(advantages, mask, divergence=divergence, group=["a", "a", "b"])
+    assert result.values.tolist() == [[2.0, 2.5, 3.0], [-2.0, -2.5, 0.0], [1.0, 1.0, 0.0]]
+    assert (
+        tw_grpo(advantages, mask, divergence=divergence, group=["a", "a", "b"], most=1.0).values[0].tolist()
+        == [2.0] * 3
+    )
+
+
+def test_thr_by_hand():
+    """s = 2, -1, 0: raised tokens of winners and losers alike get a tenth more, lowered ones a tenth less."""
+    arrays = {"influence_of_winners": [[3.0, 0.0, 1.0]] * 2, "influence_of_losers": [[1.0, 1.0, 1.0]] * 2}
+    advantages, mask = [[1.0] * 3, [-1.0] * 3], np.ones((2, 3))
+    result = thr(advantages, mask, **arrays)
+    assert result.values.ravel() == pytest.approx([1.1, 0.9, 1.0, -1.1, -0.9, -1.0])
+    assert thr(advantages, mask, **arrays, kappa=-0.2).values[0] == pytest.approx([0.8, 1.2, 1.0])
+    assert thr(advantages, mask, **arrays, least=1.5).values[0] == pytest.approx([1.1, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(("losers", "factor"), [(1, 0.0), (3, 0.5), (9, 0.8)])
+def test_nthr_by_hand(losers, factor):
+    """The winner's mean influence is 2: losers' tokens above it lose their penalty, the less rare wins are the more."""
+    advantages = [[1.0, 1.0], *[[-1.0, -1.0]] * losers]
+    influence = [[1.0, 3.0], *[[2.5, 2.0]] * losers]
+    result = nthr(advantages, np.ones((losers + 1, 2)), influence_of_winners=influence, group=[0] * (losers + 1))
+    assert result.values.tolist() == [[1.0, 1.0], *[[pytest.approx(-factor), -1.0]] * losers]
+
+
+def test_nthr_of_a_group_without_winners_or_losers_changes_nothing():
+    advantages, influence = [[-1.0], [-2.0], [1.0]], [[5.0], [6.0], [0.0]]
+    result = nthr(advantages, [[1]] * 3, influence_of_winners=influence, group=[0, 0, 1])
+    assert result.values.tolist() == advantages
+    two = nthr([[1.0], [2.0], [-1.0]], [[1]] * 3, influence_of_winners=[[4.0], [2.0], [2.5]], group=[0] * 3, beta=1.5)
+    assert two.values[2].tolist() == [-1.0]  # the limit is 3, from the winner that is least like winners
 
 
 def test_dcpo_distribution_by_hand():
@@ -357,6 +403,9 @@ def test_what_each_transform_reads():
         "hapo": (("entropy",), ("entropy", "ratio")),
         "hicra": (("planning",), ("planning",)),
         "mssr": (("entropy", "logprobs"), ("entropy", "logprobs")),
+        "nthr": (("influence_of_winners", "group"),) * 2,
+        "thr": (("influence_of_winners", "influence_of_losers"),) * 2,
+        "tw_grpo": (("divergence", "group"),) * 2,
     }
     assert transforms()["ace"].options == {"alpha": 1.0, "over": "sum"}
     assert transform("hapo", beta=0.5).options["beta"] == 0.5

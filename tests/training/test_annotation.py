@@ -14,6 +14,7 @@ from turnwise.agents.trajectory import Group
 from turnwise.credit.errors import BadOption
 from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.annotation import Annotator, Notes, annotated
+from turnwise.training.sampling.annotators import embeddings
 from turnwise.training.sampling.annotators.catalogue import CATALOGUE, get_annotator
 from turnwise.training.sampling.annotators.transcripts import transcript
 from turnwise.training.sampling.asking import Annotations, AnswerFile
@@ -80,6 +81,40 @@ def test_failures_are_data_up_to_a_share(tmp_path):
     broken = Judge(lambda text: RequestFailed("busy"))
     with pytest.raises(TrainingError, match="1 of 1 questions of the annotators had no answer from judge"):
         annotations(tmp_path / "other", broken, get_annotator("judge")).of(GROUPS[:1])
+
+
+class Letters:
+    """Stands for a sentence encoder: how often each of two letters comes, to length 1."""
+
+    def __init__(self):
+        self.texts = []
+
+    def __call__(self, texts):
+        self.texts += texts
+        counts = np.array([[text.count("e"), text.count("o")] for text in texts], dtype=np.float64).reshape(-1, 2)
+        return counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
+
+
+@pytest.mark.parametrize("of", ["answers", "answer", "observation"])
+def test_embeddings_of_what_an_episode_saw_and_did(tmp_path, monkeypatch, of):
+    encoder = Letters()
+    monkeypatch.setattr(embeddings, "_encoder", lambda folder: encoder)
+    notes, costs = annotations(tmp_path, None, get_annotator("embed", of=of)).of(GROUPS)
+    vectors = annotated(steps_of(GROUPS), notes).column("metric")
+    members = [member for group in GROUPS for member in group.trajectories]
+    texts = [
+        {"answers": "\n".join(turn.text for turn in member.turns), "answer": turn.text}.get(of, turn.observation)
+        for member in members
+        for turn in member.turns
+    ]
+    np.testing.assert_allclose(vectors, Letters()(texts))
+    assert sorted(encoder.texts) == sorted(set(texts))  # each once
+    assert costs["questions"] == 0
+
+
+def test_a_missing_encoder_is_one_sentence(tmp_path):
+    with pytest.raises(BadOption, match=f"model: {tmp_path} has no model: config.json is missing"):
+        get_annotator("embed", model=str(tmp_path))
 
 
 def test_an_answer_that_was_half_written_is_asked_again(tmp_path):

@@ -39,6 +39,7 @@ CASES = {
     "whole mini-batch with entropy": {"objective": {"name": "kl_cov", "entropy": 0.01}},
     "whole groups": {"objective": {"name": "reg_grpo", "kl": 0.1}},
     "outcomes and sources": {"objective": {"name": "grao"}, "merge": False},
+    "means over the vocabulary": {"objective": {"name": "rover"}, "merge": False},
     "gradient through the entropy": {"objective": {"name": "ter"}},
     "recomputed layers": {"options": {"recompute_activations": True}},
     "packed rows": {"options": {"packing": True}},
@@ -105,8 +106,10 @@ def outcome(make, case):
         learner.set_reference_adapter({k: v.detach() * 0.5 for k, v in adapter_tensors(learner.weights()).items()})
     else:
         learner.set_reference(tiny_llama(seed=1, dtype=case.get("kind", torch.float64)))
-    scores = learner.score(batch, temperature=0.7, micro_tokens=40)
-    batch = replace(batch, reference=learner.score_reference(batch, micro_tokens=40).logprobs)
+    scores = learner.score(batch, temperature=0.7, micro_tokens=40, mean=True)
+    batch = replace(
+        batch, mean_logprob=scores.mean_logprob, reference=learner.score_reference(batch, micro_tokens=40).logprobs
+    )
     objective, plan = Objective(**case.get("objective", {})), replace(PLAN, optimizer_steps=case.get("updates", 2))
     stats = [learner.update(batch, objective, plan) for _ in range(2)]
     trained = weights(learner)
@@ -114,6 +117,7 @@ def outcome(make, case):
     stats.append(learner.update(batch, objective, replace(plan, optimizer_steps=case.get("updates", 1), grad_clip=1e9)))
     after = weights(learner)
     arrays = {"scores": scores.logprobs, "entropy": scores.entropy, "reference": batch.reference}
+    arrays["mean"] = scores.mean_logprob
     return arrays, stats, trained, {name: trained[name] - after[name] for name in trained}
 
 

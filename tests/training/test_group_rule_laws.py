@@ -39,6 +39,7 @@ BOUNDS: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
 BOUNDS |= dict.fromkeys(
     (
         "pods",
+        "probe",
         "prof",
         "rorecomp",
         "dagrpo",

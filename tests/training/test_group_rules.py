@@ -58,6 +58,13 @@ def test_dapo_drops_groups_that_ended_alike() -> None:
     assert rule(OpenGroup("t", 4, 1, members("1"), failed=3)).drop
 
 
+def test_a_probe_is_dropped_once_it_was_played() -> None:
+    rule = get_group_rule("probe")
+    assert rule(OpenGroup("t", 4, options={"probe": True})) == Growth()
+    assert rule(after("0100", options={"probe": True})).drop
+    assert rule(after("0000")) == Growth()
+
+
 # -- reinforce_ada --
 
 

@@ -32,6 +32,7 @@ MORE: list[tuple[str, dict[str, Any]]] = [
     ("mix", {"rule": "cures", "other": {"name": "pcurl", "stage": "hard"}, "share": 0.3}),
     ("mix", {"rule": {"name": "mix", "rule": "knapsack", "other": "self_reflection"}, "share": 1.0}),
     ("mmr1", {"metrics": {"novelty": -0.5}, "mu": 0.5, "share": 0.8}),
+    ("mmr1", {"probe": 2}),
     ("observe_r1", {"tasks": {"name": "gdro_prompt"}}),
     ("pcurl", {"tasks": "knapsack"}),
     ("self_reflection", {"tasks": "vspo", "threshold": 0.9}),

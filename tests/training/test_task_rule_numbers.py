@@ -229,6 +229,31 @@ def test_mmr1_draws_by_the_scores():
     assert draw("mmr1", with_metric, 1, metrics={"novelty": -1.0}).state["scores"].tolist() == [1.0, 0.0]
 
 
+def test_mmr1_sweeps_the_pool_before_it_draws():
+    """Three groups of an iteration are dropped and replaced one by one, until all five tasks were played."""
+    records = records_of({"a": (2, 8), "b": (4, 8), "c": (8, 8), "d": (8, 8), "e": (8, 8)})
+    first = draw("mmr1", records, 3, probe=2, share=1.0, iteration=4)
+    played, drawn = list(first.tasks), [*first.options]
+    state = first.state
+    for _ in range(5):
+        single = draw("mmr1", records, 1, probe=2, share=1.0, iteration=4, state=state)
+        played, drawn, state = [*played, *single.tasks], [*drawn, *(single.options or ({},))], single.state
+    assert played[:5] == list("abcde")
+    assert drawn == [{"probe": True}] * 5 + [{}] * 3
+    assert set(played[5:]) <= {"a", "b"}  # the others have no spread
+    assert not draw("mmr1", records, 3, probe=2, iteration=5, state=state).options
+    assert draw("mmr1", records, 3, probe=2, iteration=6, state=state).tasks == ("a", "b", "c")
+    wide = draw("mmr1", records, 7, probe=1, iteration=1)
+    assert wide.tasks[:5] == tuple("abcde")
+    assert [bool(option) for option in wide.options] == [True] * 5 + [False] * 2
+
+
+def test_a_single_group_of_mmr1_is_drawn_by_score_as_often_as_the_share_says():
+    records = records_of({"a": (4, 8), "b": (8, 8)})
+    tasks = Counter(draw("mmr1", records, 1, share=0.6, seed=seed).tasks[0] for seed in range(300))
+    assert tasks["a"] / 300 == pytest.approx(0.6 + 0.4 / 2, abs=0.08)
+
+
 def test_vspo_values_and_replacement():
     records = records_of({"a": (1, 5), "b": (3, 5), "c": (4, 5), "d": (0, 5), "e": (5, 5)}, "f")
     drawn = draw("vspo", records, 6, 5)

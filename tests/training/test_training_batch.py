@@ -55,7 +55,7 @@ def _all_columns(batch, seed):
     rng = np.random.default_rng(seed)
     near = {
         name: np.where(batch.mask, batch.old + rng.normal(0.0, 0.3, batch.mask.shape), 0.0)
-        for name in ("reference", "rollout")
+        for name in ("reference", "rollout", "mean_logprob")
     }
     return replace(batch, **near)
 
@@ -89,7 +89,7 @@ def test_no_objective_depends_on_how_a_batch_is_cut_or_merged(case):
     merged = _all_columns(pack(groups, advantages, **_outcomes(groups)), 5)
     apart = pack(groups, advantages, merge=False, **_outcomes(groups))
     columns = {}
-    for name in ("reference", "rollout"):
+    for name in ("reference", "rollout", "mean_logprob"):
         columns[name] = np.zeros(apart.mask.shape)
         columns[name][apart.mask] = getattr(merged, name)[merged.mask]  # both in the order of turns
     apart = replace(apart, **columns)
@@ -114,12 +114,13 @@ def test_the_update_computes_what_the_function_says(name):
     batch = _all_columns(pack(groups, advantages, **_outcomes(groups)), 7)
     assert len(batch) == 6  # a row a trajectory
     loss, _, _ = _loss_and_gradient(batch, micro_tokens=40, name=name, options=NOISY.get(name, {}))
-    chosen, spread = _scorer()(batch, temperature=0.7)
-    new, entropy = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(2))
+    chosen, spread, means = _scorer()(batch, temperature=0.7, mean=True)
+    new, entropy, mean = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(3))
     mask = torch.from_numpy(batch.mask)
-    new[mask], entropy[mask] = chosen.detach(), spread.detach()
+    new[mask], entropy[mask], mean[mask] = chosen.detach(), spread.detach(), means
     columns = (torch.from_numpy(column) for column in (batch.old, batch.advantages))
     more = {"ref": torch.from_numpy(batch.reference), "rollout": torch.from_numpy(batch.rollout)}
+    more |= {"mean_logprob": mean, "old_mean_logprob": torch.from_numpy(batch.mean_logprob)}
     more |= {name: torch.from_numpy(getattr(batch.episodes, name)) for name in ("outcome", "group", "source")}
     wanted, _ = get(name)(new, *columns, mask, **more, entropy=entropy, **NOISY.get(name, {}))
     assert name == "clip_cov" or loss == pytest.approx(wanted.item(), rel=1e-9)

@@ -25,6 +25,7 @@ def _batch(dtype, rows=4, width=7):
     mask[:, 0], mask[:, 3] = True, False
     mask[1:2] = False
     more = {"ref": old + draw(0.1), "rollout": old + draw(0.02), "entropy": draw(1.0).abs() + 0.1}
+    more |= {name: -3.0 + draw(0.1) for name in ("mean_logprob", "old_mean_logprob")}
     first = [column.to(dtype) for column in (old + draw(0.1), old, draw(1.0))]
     more = {key: value.to(dtype) for key, value in more.items()}
     return first[0].requires_grad_(), first[1], first[2], mask, more | _episodes(rows, dtype)
@@ -79,7 +80,8 @@ def test_nothing_to_learn_from(name, dtype):
         assert (loss, gradient.abs().max().item()) == (0.0, 0.0)
     for shape in ((0, 5), (3, 0)):
         empty = torch.zeros(shape, dtype=dtype)
-        columns = dict.fromkeys(("ref", "rollout", "entropy"), empty) | _episodes(shape[0], dtype)
+        names = ("ref", "rollout", "entropy", "mean_logprob", "old_mean_logprob")
+        columns = dict.fromkeys(names, empty) | _episodes(shape[0], dtype)
         assert _checked(name, empty.clone().requires_grad_(), empty, empty, empty.bool(), columns, **TERMS)[0] == 0.0
 
 

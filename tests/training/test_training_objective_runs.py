@@ -130,6 +130,7 @@ def test_every_objective_can_be_chosen(name):
         (["objective.sequence=turn"], "objective.sequence has no effect"),
         (["objective.options.dual_clip=0.5"], "dual_clip .* above 1"),
         (["objective.correction=icepop"], 'set objective.old_logprobs to "recomputed"'),
+        (["objective.name=rover"], "'rover' compares whole distributions.*set objective.old_logprobs to .recomputed"),
         (["objective.name=decoupled"], "'decoupled' compares.*set objective.old_logprobs to .recomputed"),
         (
             ["objective.correction=icpop", 'objective.old_logprobs="recomputed"'],

@@ -56,6 +56,7 @@ def _random(seed=0, rows=3, width=6, drift=0.1):
     mask[:, 0] = True
     mask[:, 2] = False  # turns
     more = {"ref": old + draw(0.1), "rollout": old + draw(0.02), "entropy": draw(1.0).abs() + 0.1}
+    more |= {name: -3.0 + draw(0.1) for name in ("mean_logprob", "old_mean_logprob")}
     new, advantages = old + draw(drift), draw(1.0)
     more |= {"outcome": torch.arange(rows).double() % 2, "group": torch.zeros(rows).long()}
     more["source"] = torch.tensor([POLICY] * (rows - 1) + [TEACHER])

@@ -16,6 +16,7 @@ from turnwise.training import ConfigError, train
 from turnwise.training.batch.batch import pack
 from turnwise.training.batch.token_advantages import AppliedTransform, TokenLayout, planning_tokens
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turnwise.training.learner.group_arrays import group_arrays
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.objectives import Objective
@@ -44,7 +45,8 @@ def _transformed(name, groups, advantages, *, merge, **options):
     batch = replace(batch, reference=TokenScorer(tiny_llama(2)).score(batch).logprobs)
     transform = AppliedTransform.from_choice({"name": name, **OPTIONS.get(name, {}), **options})
     tempered = {key: TokenScorer(tiny_llama(1)).score(batch, temperature=t) for key, t in transform.tempered.items()}
-    found, stats = transform(batch, groups, decode=letters, scores=scores, tempered=tempered)
+    compared = group_arrays(Learner(tiny_llama(1), None), batch, transform.compared)
+    found, stats = transform(batch, groups, decode=letters, scores=scores, tempered=tempered, compared=compared)
     return batch, found, stats
 
 

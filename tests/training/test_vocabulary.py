@@ -72,6 +72,27 @@ def test_chunks_have_the_same_gradient_as_the_tokens_that_have_a_probability(chu
     assert (head.weight.grad[2] == 0).all()
 
 
+@pytest.mark.parametrize("chunk", [2**25, 8, 1])
+@pytest.mark.parametrize("temperature", [1.0, 0.7, torch.tensor([[1.0], [0.5], [2.0]])])
+def test_the_mean_over_the_vocabulary(chunk, temperature):
+    """It has no gradient, and changes none; a word of probability zero counts as one of -10,000 nats."""
+    states = torch.tensor([[0.3, -1.0], [2.0, 0.1], [-0.4, 0.7]], dtype=torch.float64)
+    tokens, head = torch.tensor([1, 3, 0]), head_with([1.0, 2.0, -math.inf, 0.5])
+    logprobs = torch.log_softmax(head(states) / temperature, -1)
+    slopes = []
+    for mean in (True, False):
+        hidden = states.clone().requires_grad_()
+        columns = token_logprobs(hidden, head, tokens, temperature=temperature, entropy=True, mean=mean, chunk=chunk)
+        (columns[0].sum() + columns[1].sum()).backward()
+        slopes.append(hidden.grad)
+        if mean:
+            torch.testing.assert_close(columns[2], logprobs.clamp(min=-1e4).mean(-1).detach(), rtol=1e-12, atol=1e-9)
+            assert not columns[2].requires_grad
+        else:
+            assert len(columns) == 2
+    assert torch.equal(*slopes)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_same_in_narrow_types_without_loss_of_the_gradient(dtype):
     logits = torch.tensor(LOGITS, dtype=dtype, requires_grad=True)

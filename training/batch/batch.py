@@ -67,6 +67,8 @@ class Batch:
         turns: (trajectory id, turn) of every packed turn.
         reference: float64 [B, L], nats, under a reference policy; None without one.
         rollout: float64 [B, L], nats, from the sampling engine; None where `old` is that already.
+        mean_logprob: float64 [B, L], nats, mean of the log-probability over the vocabulary, under the policy that gave
+            `old`; None where nobody has asked.
         columns: outcome, group and source of the trajectories; None where nobody has said.
         heat: float64 [B, L], factor of the run's temperature at which each token was sampled; None where it is 1
             everywhere.
@@ -87,6 +89,7 @@ class Batch:
     turns: tuple[tuple[str, int], ...] = ()
     reference: NDArray[np.float64] | None = None
     rollout: NDArray[np.float64] | None = None
+    mean_logprob: NDArray[np.float64] | None = None
     columns: PackedEpisodes | None = None
     heat: NDArray[np.float64] | None = None
     images: tuple[tuple[ImagePart, ...], ...] | None = None
@@ -167,6 +170,7 @@ class Batch:
             turns=self.turns,
             reference=None if self.reference is None else self.reference[index, :width],
             rollout=None if self.rollout is None else self.rollout[index, :width],
+            mean_logprob=None if self.mean_logprob is None else self.mean_logprob[index, :width],
             columns=self.columns,
             heat=None if self.heat is None else self.heat[index, :width],
             images=None if self.images is None else tuple(self.images[row] for row in index),

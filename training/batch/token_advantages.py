@@ -26,7 +26,9 @@ Array = NDArray[Any]
 KEY = "credit.token_transform"
 TEMPERED = {"hot": 1.2, "cold": 0.8}
 """Log-probabilities at other temperatures than that of sampling, by the factor between the two."""
-AVAILABLE = ("ids", "logprobs", "entropy", "ref", "planning", "group", *TEMPERED)
+COMPARED = ("divergence", "influence_of_winners", "influence_of_losers")
+"""Arrays for which the learner compares the tokens of a group with each other."""
+AVAILABLE = ("ids", "logprobs", "entropy", "ref", "planning", "group", *TEMPERED, *COMPARED)
 """The arrays that a run can pass to a transform."""
 
 
@@ -75,6 +77,26 @@ class AppliedTransform:
         return {name: factor for name, factor in TEMPERED.items() if name in self.transform.takes}
 
     @property
+    def compared(self) -> tuple[str, ...]:
+        """Names of the arrays for which the tokens of a group are compared with each other."""
+        return tuple(name for name in self.transform.takes if name in COMPARED)
+
+    def check(self, require_hidden: Callable[[], None]) -> None:
+        """Refuse a transform for which the model has no hidden states to give.
+
+        Args:
+            require_hidden: raises ConfigError where it has none.
+
+        Raises:
+            ConfigError: the transform compares the tokens of a group, which takes hidden states.
+        """
+        try:
+            if self.compared:
+                require_hidden()
+        except ConfigError as error:
+            raise ConfigError(f"{KEY} {self.transform.name!r} needs {self.compared[0]!r}: {error}") from error
+
+    @property
     def needs_reference(self) -> bool:
         """Whether the log-probabilities of the reference policy are needed."""
         return "ref" in self.transform.needs
@@ -87,6 +109,7 @@ class AppliedTransform:
         decode: Decode,
         scores: Scores | None = None,
         tempered: Mapping[str, Scores] | None = None,
+        compared: Mapping[str, Array] | None = None,
     ) -> tuple[Batch, dict[str, float]]:
         """Return the batch with transformed advantages; tokens that the transform drops stay as context without loss.
 
@@ -96,6 +119,7 @@ class AppliedTransform:
             decode: returns the text of token ids.
             scores: of the policy, where they are needed.
             tempered: of the policy at other temperatures, by name, where `tempered` says so.
+            compared: arrays [B, L] that compare the tokens of a group, by name, where `compared` says so.
 
         Returns:
             The batch, and shares of its tokens: transform_changed (another advantage), transform_kept, and
@@ -110,6 +134,7 @@ class AppliedTransform:
             "ref": batch.reference,
             "planning": planning,
             **{name: other.logprobs for name, other in (tempered or {}).items()},
+            **(compared or {}),
         }
         takes = self.transform.takes
         passed = {name: layout.gather(array) for name, array in arrays.items() if name in takes and array is not None}

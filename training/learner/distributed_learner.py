@@ -95,11 +95,11 @@ class DistributedLearner(Learner):
         with self._leader.command(Learner.set_reference_adapter, dict(adapter)):
             super().set_reference_adapter(adapter)
 
-    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
-        """Return log-probabilities and entropies of the batch's tokens under the policy."""
+    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384, mean: bool = False) -> Scores:
+        """Return log-probabilities and entropies of the batch's tokens under the policy; see `TokenScorer.score`."""
         dealt = self._whole_batch(batch, self._scorer)
-        with self._leader.command(Learner.score, dealt, temperature=temperature, micro_tokens=micro_tokens):
-            return super().score(batch, temperature=temperature, micro_tokens=micro_tokens)
+        with self._leader.command(Learner.score, dealt, temperature=temperature, micro_tokens=micro_tokens, mean=mean):
+            return super().score(batch, temperature=temperature, micro_tokens=micro_tokens, mean=mean)
 
     def score_reference(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
         """Return log-probabilities and entropies of the batch's tokens under the reference policy."""

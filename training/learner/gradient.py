@@ -163,13 +163,13 @@ class MiniBatch:
     def _directly(self, index: NDArray[np.int64]) -> float:
         """Accumulate the gradient of one micro-batch; return its loss."""
         rows = self.part.rows(index)
-        chosen, spread = self._score(index, entropy=self.objective.needs_spread)
+        columns = self._score(index, entropy=self.objective.needs_spread)
         if not len(index):
             # no row of this rank: the placeholder that was computed has a zero gradient, and its backward pass meets
             # those of the other ranks
-            chosen.sum().backward()  # type: ignore[no-untyped-call]
+            columns[0].sum().backward()  # type: ignore[no-untyped-call]
             return 0.0
-        loss, tokens, stats = self._backward(rows, index, chosen, spread)
+        loss, tokens, stats = self._backward(rows, index, columns)
         self._count(rows, tokens, stats)
         return loss
 
@@ -177,19 +177,19 @@ class MiniBatch:
         """Accumulate the gradient of a mini-batch whose loss cannot be cut; return its loss.
 
         By the chain rule, dL/dw = sum over tokens of (dL / d log p) (d log p / dw). The first factors need all tokens
-        at once, but only two numbers of each; the second need the model, but only one micro-batch at a time.
+        at once, but only a few numbers of each; the second need the model, but only one micro-batch at a time.
         """
         with torch.no_grad():  # first pass: the numbers alone, so that no activation is held
-            pairs = [self.scorer.together(partial(self._score, index)) for index in self.cuts]
-        before, index, columns = self._of_all_ranks(pairs)
+            scores = [self.scorer.together(partial(self._score, index)) for index in self.cuts]
+        before, index, columns = self._of_all_ranks(scores)
         # leaves of a graph of their own, at which the backward pass of the loss ends, before it reaches the model
-        chosen, spread = (column.requires_grad_() for column in columns)
+        leaves = [column.requires_grad_() for column in columns[:2]]
         rows = self.part.rows(index)
-        loss, tokens, stats = self._backward(rows, index, chosen, spread)
+        loss, tokens, stats = self._backward(rows, index, [*leaves, *columns[2:]])
         if self.scorer.ranks is None or self.scorer.ranks.leads:  # every rank computed the loss of all tokens
             self._count(rows, tokens, stats)
-        derivatives = [torch.zeros_like(tensor) if tensor.grad is None else tensor.grad for tensor in (chosen, spread)]
-        sizes = [len(pair[0]) for pair in pairs]
+        derivatives = [torch.zeros_like(tensor) if tensor.grad is None else tensor.grad for tensor in leaves]
+        sizes = [len(columns[0]) for columns in scores]
         split = [torch.split(derivative[before : before + sum(sizes)], sizes) for derivative in derivatives]
         for cut, of_chosen, of_spread in zip(self.cuts, *split, strict=True):
             self.scorer.together(partial(self._along, cut, of_chosen, of_spread))
@@ -206,25 +206,27 @@ class MiniBatch:
             surrogate = surrogate + (of_spread * again[1]).sum()
         surrogate.backward()  # type: ignore[no-untyped-call]
 
-    def _of_all_ranks(self, pairs: list[tuple[Tensor, Tensor]]) -> tuple[int, NDArray[np.int64], list[Tensor]]:
+    def _of_all_ranks(self, scores: list[tuple[Tensor, ...]]) -> tuple[int, NDArray[np.int64], list[Tensor]]:
         """Return where this rank's tokens begin among those of all ranks, and the rows and scores of all of them."""
         index, ranks = np.concatenate(self.cuts), self.scorer.ranks
-        columns = [torch.cat(column) for column in zip(*pairs, strict=True)]
+        columns = [torch.cat(column) for column in zip(*scores, strict=True)]
         if ranks is None:
             return 0, index, columns
         ranks.check_memory()  # before the exchange: a rank without memory would let the others wait in it
         shares = ranks.gather((index, [column.cpu() for column in columns]))
         before = sum(len(columns[0]) for _, columns in shares[: ranks.rank])
-        gathered = [torch.cat([columns[k] for _, columns in shares]).to(self.scorer.device) for k in range(2)]
+        alike = zip(*(columns for _, columns in shares), strict=True)
+        gathered = [torch.cat(column).to(self.scorer.device) for column in alike]
         return before, np.concatenate([index for index, _ in shares]), gathered
 
-    def _score(self, index: NDArray[np.int64], *, entropy: bool = False) -> tuple[Tensor, Tensor]:
+    def _score(self, index: NDArray[np.int64], *, entropy: bool = False) -> tuple[Tensor, ...]:
         rows, gradient = self.part.rows(index), torch.is_grad_enabled()
         begun, lengths = self.scorer.cutting.spans(rows)
         self.meter.hardware_flops += self.scorer.cost.flops(
             lengths, int(rows.mask.sum()), gradient=gradient, begun=begun
         )
-        return self.scorer(rows, temperature=self.plan.temperature, entropy=entropy)
+        mean = self.objective.needs_mean
+        return self.scorer(rows, temperature=self.plan.temperature, entropy=entropy, mean=mean)
 
     def _count(self, rows: Batch, tokens: Tokens, stats: Mapping[str, Tensor]) -> None:
         shape = self.scorer.cost.shape
@@ -232,11 +234,11 @@ class MiniBatch:
         self.meter.flops += training_flops(shape, Work.of(shape, rows.lengths, int(rows.mask.sum())))
 
     def _backward(
-        self, rows: Batch, index: NDArray[np.int64], chosen: Tensor, spread: Tensor
+        self, rows: Batch, index: NDArray[np.int64], scores: Sequence[Tensor]
     ) -> tuple[float, Tokens, Mapping[str, Tensor]]:
         """Compute the loss of some rows, run backward, and return the loss, the tokens and the statistics."""
-        tokens = _tokens(rows, chosen, spread, self.objective, self.plan.seed)
-        loss, stats = self.objective.loss(tokens, _pick(self.weights[index, : rows.mask.shape[1]], rows, chosen))
+        tokens = _tokens(rows, scores, self.objective, self.plan.seed)
+        loss, stats = self.objective.loss(tokens, _pick(self.weights[index, : rows.mask.shape[1]], rows, scores[0]))
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach()), tokens, stats
 
@@ -265,14 +267,16 @@ def _pick(array: NDArray[np.float64], rows: Batch, like: Tensor) -> Tensor:
     return torch.from_numpy(array[rows.mask]).to(device=like.device, dtype=like.dtype)
 
 
-def _tokens(rows: Batch, chosen: Tensor, spread: Tensor, objective: Objective, seed: int) -> Tokens:
+def _tokens(rows: Batch, scores: Sequence[Tensor], objective: Objective, seed: int) -> Tokens:
     """Return the tokens of some rows in the form that objectives read."""
+    chosen, spread, *means = scores
     trajectory = np.broadcast_to(rows.trajectory[:, None], rows.mask.shape)[rows.mask]
     owner = rows.turn[rows.mask] if objective.sequence == "turn" else trajectory
     names, first, code = np.unique(owner, return_index=True, return_inverse=True)
     episodes = rows.episodes.take(trajectory[first])
-    reference, rollout = (
-        None if column is None else _pick(column, rows, chosen) for column in (rows.reference, rows.rollout)
+    reference, rollout, old_mean = (
+        None if column is None else _pick(column, rows, chosen)
+        for column in (rows.reference, rows.rollout, rows.mean_logprob)
     )
     return Tokens(
         new=chosen,
@@ -284,6 +288,8 @@ def _tokens(rows: Batch, chosen: Tensor, spread: Tensor, objective: Objective, s
         ref=reference,
         rollout=rollout,
         entropy=spread,
+        mean_logprob=means[0] if means else None,
+        old_mean_logprob=old_mean,
         seed=seed,
         outcome=torch.from_numpy(episodes.outcome).to(chosen),
         group=torch.from_numpy(np.unique(episodes.group, return_inverse=True)[1]).to(chosen.device),

@@ -204,10 +204,10 @@ class Learner:
         """
         self._reference = FrozenAdapter(self._scorer, adapter)
 
-    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
-        """Return log-probabilities and entropies of the batch's tokens under the policy."""
+    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384, mean: bool = False) -> Scores:
+        """Return log-probabilities and entropies of the batch's tokens under the policy; see `TokenScorer.score`."""
         self._fetch()
-        return self._scorer.score(batch, temperature=temperature, micro_tokens=micro_tokens)
+        return self._scorer.score(batch, temperature=temperature, micro_tokens=micro_tokens, mean=mean)
 
     def score_reference(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
         """Return log-probabilities and entropies of the batch's tokens under the reference policy.

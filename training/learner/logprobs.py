@@ -1,6 +1,6 @@
 """Log-probabilities and entropies of a batch's tokens under a model, computed only where a token is in the mask."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from itertools import chain
@@ -32,17 +32,13 @@ from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemory
 from turnwise.training.learner.recomputation import layers_of, recomputing
 from turnwise.training.learner.routing import replayable_routers
 from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
-from turnwise.training.learner.vocabulary import Heat, logprobs_of, token_logprobs
+from turnwise.training.learner.vocabulary import Heat, head_is_a_projection, logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
     from turnwise.agents.samplers.transformers.expert_routing import Routers
     from turnwise.training.learner.ranks import Ranks
 
 T = TypeVar("T")
-
-WIDEST: Final = 1e4
-"""Largest logit of the ramp that shows what a model does after its output layer."""
-
 
 HALF: Final = (torch.bfloat16, torch.float16)
 """Types in which log-probabilities have two or three digits."""
@@ -116,7 +112,7 @@ class TokenScorer:
         self.kernels = LayerKernels(self._inner, "plain")
         self._routers: Routers | None = None
         with torch.no_grad(), self._precision():
-            self._projects = self._inside(_head_is_a_projection, self._inner)
+            self._projects = self._inside(head_is_a_projection, self._inner)
             if packing:
                 self._inside(require_packable, self._inner)
                 if self._reader is not None:
@@ -125,6 +121,43 @@ class TokenScorer:
         self.cost = PassCost(ModelShape.of(self._inner), recompute_activations, not self._projects)
         if ranks is not None:
             self._rehearse()
+
+    @property
+    def words(self) -> int:
+        """Number of words in the vocabulary."""
+        return int(self._inner.get_output_embeddings().weight.shape[0])
+
+    def require_hidden(self) -> None:
+        """Refuse to give out hidden states where logits cannot be computed from them, or other ranks have some.
+
+        Raises:
+            ConfigError: the model changes what its output layer gives, or there are several ranks.
+        """
+        if self.ranks is not None:
+            raise ConfigError("tokens of different rows are compared by one rank only, and there are several")
+        if not self._projects:
+            raise ConfigError(f"{type(self._inner).__name__} changes what its output layer makes of hidden states")
+
+    @torch.no_grad()
+    def hidden(self, batch: Batch) -> Tensor:
+        """Return the hidden states from which the output layer predicts the tokens in the mask, float [M, H].
+
+        Raises:
+            ConfigError: see `require_hidden`.
+        """
+        self.require_hidden()
+        inputs = self._inputs(batch)
+        with self._precision(), self._in_layers(inputs):
+            states: Tensor = self._inner.base_model(**inputs.arguments, use_cache=False).last_hidden_state
+        states = states[inputs.before]
+        return states if inputs.pairs is None else states[inputs.pairs]
+
+    @torch.no_grad()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits of the whole vocabulary for some hidden states, float [M, V]."""
+        with self._precision():
+            logits: Tensor = self._inner.get_output_embeddings()(hidden)
+        return logits
 
     @property
     def device(self) -> torch.device:
@@ -258,7 +291,9 @@ class TokenScorer:
             self.together(lambda: self(empty)[0].sum().backward())  # type: ignore[no-untyped-call]
             self._inside.abandon()
 
-    def __call__(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False, mean: bool = False
+    ) -> tuple[Tensor, ...]:
         """Return the log-probability of every token in the mask, and the entropy of its distribution.
 
         log p = log softmax(logits / temperature)[token], with the logits of the position before the token.
@@ -268,27 +303,29 @@ class TokenScorer:
                 ranks compute together, and has a gradient of zero.
             temperature: > 0; the batch may have a factor of it for each token.
             entropy: whether the entropy carries gradient.
+            mean: return the mean of log p over the vocabulary as well.
 
         Returns:
-            Two float tensors [M], nats; both carry gradient as requested and as torch's grad mode allows.
+            Two float tensors [M], nats; both carry gradient as requested and as torch's grad mode allows. With `mean` a
+            third one, without gradient.
 
         Raises:
             ConfigError: a row is longer than the model's position encoding allows.
         """
         if not len(batch) and self.ranks is not None:
-            chosen, spread = self(_PLACEHOLDER, temperature=temperature, entropy=entropy)
-            return chosen[:0], spread[:0]
-        chosen, spread = self._inside(self._compute, batch, temperature, entropy)
-        return chosen, spread
+            columns = self(_PLACEHOLDER, temperature=temperature, entropy=entropy, mean=mean)
+            return tuple(column[:0] for column in columns)
+        return tuple(self._inside(self._compute, batch, temperature, entropy, mean))
 
-    def _compute(self, batch: Batch, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
+    def _compute(
+        self, batch: Batch, temperature: float = 1.0, entropy: bool = False, mean: bool = False
+    ) -> tuple[Tensor, ...]:
         self.check_lengths(batch.lengths)
         inputs = self._inputs(batch)
         nothing = self._encoder_without_images(inputs)
-        chosen, spread = self._of_edges(inputs, temperature, entropy)
-        if nothing is not None:
-            chosen = chosen + nothing
-        return (chosen, spread) if inputs.pairs is None else (chosen[inputs.pairs], spread[inputs.pairs])
+        chosen, *others = self._of_edges(inputs, temperature, entropy, mean)
+        columns = chosen if nothing is None else chosen + nothing, *others
+        return columns if inputs.pairs is None else tuple(column[inputs.pairs] for column in columns)
 
     def _encoder_without_images(self, inputs: ModelInputs) -> Tensor | None:
         """Return a zero that the image encoder has computed, where this rank has no image and others may have some.
@@ -313,22 +350,22 @@ class TokenScorer:
         with self._precision():
             return with_images(layout(batch, self.device), rows, self._reader, self._inner.base_model)
 
-    def _of_edges(self, inputs: ModelInputs, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
+    def _of_edges(self, inputs: ModelInputs, temperature: float, entropy: bool, mean: bool) -> tuple[Tensor, ...]:
         heat: Heat = temperature if inputs.heat is None else temperature * inputs.heat[:, None]
         with self._precision(), self._in_layers(inputs):
             if self._projects:
                 hidden = self._inner.base_model(**inputs.arguments, use_cache=False).last_hidden_state
-                head = self._inner.get_output_embeddings()
                 return token_logprobs(
                     hidden[inputs.before],
-                    head,
+                    self._inner.get_output_embeddings(),
                     inputs.targets,
                     temperature=heat,
                     entropy=entropy,
+                    mean=mean,
                     compiled=self.kernels.compiled,
                 )
             logits: Tensor = self._inner(**inputs.arguments, use_cache=False).logits
-            return logprobs_of(logits[inputs.before], inputs.targets, temperature=heat, entropy=entropy)
+            return logprobs_of(logits[inputs.before], inputs.targets, temperature=heat, entropy=entropy, mean=mean)
 
     @contextmanager
     def _in_layers(self, inputs: ModelInputs) -> Iterator[None]:
@@ -371,10 +408,10 @@ class TokenScorer:
         """
         rows = example_rows(reader, int(self._inner.get_input_embeddings().weight.shape[0]))
         packed_rows, self.cutting = self.cutting, Cutting()
-        padded_rows = self._compute(rows, 1.0, False)[0]
+        padded_rows = self._compute(rows)[0]
         self.cutting = packed_rows
         bound = 0.1 if self._bfloat16 or padded_rows.dtype in HALF else 1e-4
-        if not torch.allclose(padded_rows, self._compute(rows, 1.0, False)[0], atol=bound, rtol=bound):
+        if not torch.allclose(padded_rows, self._compute(rows)[0], atol=bound, rtol=bound):
             raise ConfigError(
                 f"train.micro_batch.packing is not available: {type(self._inner).__name__} computes packed rows with "
                 "images in another way than padded ones"
@@ -385,10 +422,10 @@ class TokenScorer:
         from turnwise.training.learner.prefix_attention import difference, forked_rows
 
         rows = forked_rows(int(self._inner.get_input_embeddings().weight.shape[0]))
-        alone = torch.stack([self._compute(rows.rows(np.array([row])), 1.0, False)[0] for row in range(len(rows))])
+        alone = torch.stack([self._compute(rows.rows(np.array([row])))[0] for row in range(len(rows))])
         before, self.cutting = self.cutting, Cutting(shared=True)
         try:
-            together = self._compute(rows, 1.0, False)[0].view(alone.shape)
+            together = self._compute(rows)[0].view(alone.shape)
         except Exception as error:  # a model may raise anything for arguments that it does not take
             reason = f"it takes no mask ({type(error).__name__}: {error})"
         else:
@@ -403,30 +440,29 @@ class TokenScorer:
         return f"train.micro_batch.share_prefixes has no effect: {name} computes no trees, since {reason}"
 
     @torch.no_grad()
-    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
+    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384, mean: bool = False) -> Scores:
         """Return the scores of all tokens in the mask, without gradient.
 
         Args:
             batch: the tokens.
             temperature: of the distribution, > 0.
             micro_tokens: tokens per micro-batch, padding included.
+            mean: compute the means over the vocabulary, too.
         """
 
-        def fill(result: Scores, index: NDArray[np.int64]) -> None:
+        def fill(arrays: Sequence[NDArray[np.float64]], index: NDArray[np.int64]) -> None:
             rows = batch.rows(index)
-            columns = self(rows, temperature=temperature)
-            for array, column in zip((result.logprobs, result.entropy), columns, strict=True):
+            columns = self(rows, temperature=temperature, mean=mean)
+            for array, column in zip(arrays, columns, strict=True):
                 block = np.zeros(rows.mask.shape)
                 block[rows.mask] = column.double().cpu().numpy()
                 array[index, : rows.mask.shape[1]] = block
 
         def compute(budget: int) -> Scores:
-            result = Scores(np.zeros(batch.mask.shape), np.zeros(batch.mask.shape))
+            arrays = [np.zeros(batch.mask.shape) for _ in range(3 if mean else 2)]
             for index in self.micro_batches(batch, budget):
-                self.together(partial(fill, result, index))
-            return Scores(
-                *(self.total(torch.from_numpy(values)).numpy() for values in (result.logprobs, result.entropy))
-            )
+                self.together(partial(fill, arrays, index))
+            return Scores(*(self.total(torch.from_numpy(values)).numpy() for values in arrays))
 
         return self.within_memory(compute, batch, micro_tokens)
 
@@ -449,34 +485,3 @@ def _call(compute: Callable[..., T], *args: Any) -> T:
 def inner_model(model: CausalLM) -> CausalLM:
     """Return the model of transformers itself, with its adapter where it has one."""
     return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
-
-
-def _head_is_a_projection(model: CausalLM) -> bool:
-    """Return whether a model's logits are the output layer's, and its input the last hidden state, on two tokens.
-
-    In the place of the output layer's own outputs the model gets a ramp up to `WIDEST`: a cap, a scale or a mask after
-    the layer shows in it, however small the logits of the weights at hand are.
-    """
-    head: Any = model.get_output_embeddings()
-    body: Any = getattr(model, "base_model", model)
-    if head is None or body is model:
-        return False
-    hidden: list[Tensor] = []
-    ramps: list[Tensor] = []
-
-    def replace_output(_: Any, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        hidden.extend(arguments)
-        values = torch.linspace(-WIDEST, WIDEST, output.numel(), device=output.device)
-        ramps.append(values.view(output.shape).to(output.dtype))
-        return ramps[-1]
-
-    probe = torch.tensor([[1, 2]], device=next(iter(model.parameters())).device)
-    handle = head.register_forward_hook(replace_output)
-    try:
-        logits = model(input_ids=probe, use_cache=False).logits
-    finally:
-        handle.remove()
-    last = body(input_ids=probe, use_cache=False).last_hidden_state
-    if len(ramps) != 1 or len(hidden) != 1 or ramps[0].shape != logits.shape or hidden[0].shape != last.shape:
-        return False
-    return torch.equal(logits.double(), ramps[0].double()) and torch.allclose(hidden[0], last, atol=1e-4)

@@ -19,6 +19,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from turnwise.training.batch.token_advantages import AppliedTransform
 from turnwise.training.config.differences import flat
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError, RankLost, RanksDisagree, TrainingError
@@ -239,6 +240,12 @@ def _check(run: Run) -> None:
         name, reason = run.policy.kernels, ALONE[run.policy.kernels]
         raise ConfigError(
             f'policy.kernels = "{name}" works with one rank only, since {reason}; with several use "plain"'
+        )
+    transform = AppliedTransform.from_choice(run.credit.token_transform)
+    if transform is not None and transform.compared:
+        raise ConfigError(
+            f"credit.token_transform {transform.transform.name!r} works with one rank only, since it compares "
+            "tokens of different rows, which several divide; choose another"
         )
     from torch.distributed.fsdp import FSDPModule  # takes a second to import, and the learner needs it anyway
 

@@ -20,6 +20,7 @@ from turnwise.training.objectives.policy_gradient import (
     otr,
     rec,
     reinforce,
+    rover,
 )
 from turnwise.training.objectives.ppo import ampo, decoupled, imitation_weight, ppo_clip, rl_plus, self_imitation
 from turnwise.training.objectives.run_objective import Objective
@@ -76,6 +77,7 @@ __all__ = [
     "reg_grpo",
     "reinforce",
     "rl_plus",
+    "rover",
     "sapo",
     "self_imitation",
     "sspo",

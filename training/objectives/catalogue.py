@@ -26,6 +26,7 @@ from turnwise.training.objectives.policy_gradient import (
     otr,
     rec,
     reinforce,
+    rover,
 )
 from turnwise.training.objectives.ppo import ampo, decoupled, ppo_clip, rl_plus, self_imitation
 from turnwise.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
@@ -43,7 +44,7 @@ class ObjectiveInfo:
         name: the name in a run's file.
         title: the method's full name.
         arxiv: id of the paper; None for a method without one.
-        needs: further tensors that it reads: "ref", "rollout", "entropy", "outcome", "group", "source".
+        needs: further tensors that it reads: "ref", "rollout", "entropy", "mean_logprob", "outcome", "group", "source".
         evidence: what the formula was checked against: "reference code", the "paper", or "our reading" of an abstract.
         use: when to use it, in one line.
         function: (logprobs, old, advantages, mask, *, ref, rollout, entropy, **options) -> (loss, stats).
@@ -126,6 +127,9 @@ BUILTIN = (
           "The same without a reference.", a_lol_ref_free, older="as fresh"),
     ObjectiveInfo("rec", "Group-relative REINFORCE with clipping (REC)", "2509.24203", (), "our reading",
           "The policy gradient with the clip as a mask, without a ratio; made for older samples.", rec,
+          older="as fresh"),
+    ObjectiveInfo("rover", "Random Policy Valuation (ROVER)", "2509.24981", ("mean_logprob",), "paper",
+          'Regresses token values without a clip; needs dr_grpo and objective.old_logprobs = "recomputed".', rover,
           older="as fresh"),
     # Whole groups: winners against losers.
     ObjectiveInfo("disco", "Discriminative Constrained Optimization", "2505.12366", ("outcome", "group"), "paper",

@@ -26,7 +26,7 @@ from turnwise.training.objectives.aggregate import token_weights
 from turnwise.training.objectives.clipping import Losses
 from turnwise.training.objectives.correction import CORRECTIONS
 from turnwise.training.objectives.terms import SHARED, Scope, Stats, Terms, whole_loss
-from turnwise.training.objectives.tokens import Tokens, flatten
+from turnwise.training.objectives.tokens import COLUMNS, Tokens, flatten
 
 Kernel = Callable[..., Losses]
 
@@ -118,15 +118,8 @@ class ObjectiveFunction:
         advantages: Tensor,
         mask: Tensor,
         *,
-        ref: Tensor | None = None,
-        rollout: Tensor | None = None,
-        entropy: Tensor | None = None,
-        spans: Tensor | None = None,
         seed: int = 0,
-        outcome: Tensor | None = None,
-        group: Tensor | None = None,
-        source: Tensor | None = None,
-        **options: Any,
+        **others: Any,
     ) -> tuple[Tensor, Stats]:
         """Return the loss to minimise, and sums over tokens for reports.
 
@@ -135,17 +128,11 @@ class ObjectiveFunction:
             old: float [B, L], o, nats, under the policy at the start of the update.
             advantages: float [B, L], A.
             mask: bool [B, L], tokens that carry loss; a row is a sequence.
-            ref: float [B, L], f, nats, under a reference policy, where an objective or term needs it.
-            rollout: float [B, L], b, nats, from the sampling engine.
-            entropy: float [B, L], H, nats; carries gradient where there is an entropy bonus.
-            spans: int64 [B, L], sentences within each row; by default, a contiguous part of the mask is one.
             seed: of random choices.
-            outcome: float [B], the score of each sequence's episode, in units of reward.
-            group: int64 [B], equal for the sequences of one task instance.
-            source: int64 [B], 0 for a sequence of the policy, 1 for a stored one, 2 for one of a teacher.
-            **options: the objective's own options, and those of every objective: aggregation (empty: its own),
-                norm, kl, kl_estimator, kl_corrected, entropy_bonus, entropy_target, correction, correction_low,
-                correction_high, llds; see `Terms`.
+            **others: tensors that an objective or term needs, see COLUMNS of `turnwise.training.objectives.tokens`; the
+                objective's own options, and those of every objective: aggregation (empty: its own), norm, kl,
+                kl_estimator, kl_corrected, entropy_bonus, entropy_target, correction, correction_low, correction_high,
+                llds; see `Terms`.
 
         Returns:
             The loss, 0-dimensional, and sums over tokens: see `whole_loss`.
@@ -154,27 +141,15 @@ class ObjectiveFunction:
             ConfigError: an option is unknown, or its value is invalid.
             ValueError: shapes differ, or a required tensor is missing.
         """
-        own = {name: value for name, value in options.items() if name not in SHARED}
+        columns = {name: others.pop(name) for name in COLUMNS if name in others}
+        own = {name: value for name, value in others.items() if name not in SHARED}
         for name in own:
             if name not in self.options:
                 raise ConfigError(f"{self.__name__} has no option {name!r}{suggest(name, {*self.options, *SHARED})}")
         self.check(own)
-        terms = Terms(**{SHARED[name]: value for name, value in options.items() if name in SHARED})
+        terms = Terms(**{SHARED[name]: value for name, value in others.items() if name in SHARED})
         self.check_terms(terms)
-        tokens = flatten(
-            logprobs,
-            old,
-            advantages,
-            mask,
-            ref=ref,
-            rollout=rollout,
-            entropy=entropy,
-            spans=spans,
-            seed=seed,
-            outcome=outcome,
-            group=group,
-            source=source,
-        )
+        tokens = flatten(logprobs, old, advantages, mask, seed=seed, **columns)
         mode = terms.aggregation or self.aggregation
         codes = tokens.sequence.cpu().numpy(), tokens.turn.cpu().numpy()
         weights = torch.from_numpy(token_weights(mode, *codes, norm=terms.norm, sequences=tokens.sequences))
@@ -205,10 +180,11 @@ def objective(
 
 
 def _signature(kernel: Kernel) -> inspect.Signature:
-    """Return the common signature with the objective's own options."""
-    common = list(inspect.signature(ObjectiveFunction.__call__).parameters.values())[1:]
+    """Return the common signature with the columns and the objective's own options."""
+    *common, others = list(inspect.signature(ObjectiveFunction.__call__).parameters.values())[1:]
+    columns = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in COLUMNS]
     own = list(inspect.signature(kernel).parameters.values())[1:]
-    return inspect.Signature([*common[:-1], *own, common[-1]])
+    return inspect.Signature([*common, *columns, *own, others])
 
 
 def _check_kind(label: str, value: object, default: object) -> None:
@@ -225,4 +201,4 @@ def _nothing() -> Tokens:
     """Return an empty set of tokens with every column."""
     none, codes = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
     tokens = Tokens(none, none, none, codes, codes, 0, ref=none, rollout=none, entropy=none, spans=codes)
-    return replace(tokens, outcome=none, group=codes, source=codes)
+    return replace(tokens, mean_logprob=none, old_mean_logprob=none, outcome=none, group=codes, source=codes)

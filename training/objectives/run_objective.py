@@ -73,6 +73,11 @@ class Objective(Terms):
                 f"{source} compares the sampler's log-probabilities with the learner's: set objective.old_logprobs to "
                 '"recomputed"'
             )
+        if objective.needs_mean and section.old_logprobs != "recomputed":
+            raise ConfigError(
+                f"objective {section.name!r} compares whole distributions, which a sampler does not give: set "
+                'objective.old_logprobs to "recomputed"'
+            )
         return replace(objective, sequence=section.sequence)
 
     @property
@@ -101,6 +106,11 @@ class Objective(Terms):
     def needs_spread(self) -> bool:
         """Whether the gradient goes through the entropies."""
         return self.entropy != 0 or self.info.function.spreads
+
+    @property
+    def needs_mean(self) -> bool:
+        """Whether the objective reads the mean log-probability over the vocabulary, before and during the update."""
+        return "mean_logprob" in self.info.needs
 
     @property
     def needs_all(self) -> bool:

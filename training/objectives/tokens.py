@@ -28,6 +28,9 @@ class Tokens:
         ref: float [M], f, nats, under a reference policy; None without one.
         rollout: float [M], b, nats, as the sampling engine gave them; None where they are the old ones.
         entropy: float [M], H, nats, of the policy's distribution at the token.
+        mean_logprob: float [M], nats, mean over the vocabulary of the log-probability under the policy, in the token's
+            place, without gradient.
+        old_mean_logprob: float [M], nats, the same under the policy at the start of the update.
         spans: int64 [M], number of the token's sentence within its sequence; None: a turn is one.
         seed: of what is drawn.
         outcome: float [S], the sum of the rewards of each sequence's trajectory, as credit sees them.
@@ -44,6 +47,8 @@ class Tokens:
     ref: Tensor | None = None
     rollout: Tensor | None = None
     entropy: Tensor | None = None
+    mean_logprob: Tensor | None = None
+    old_mean_logprob: Tensor | None = None
     spans: Tensor | None = None
     seed: int = 0
     outcome: Tensor | None = None
@@ -94,20 +99,25 @@ def straight_through(value: Tensor, new: Tensor) -> Tensor:
     return value.detach() * torch.exp(new - new.detach())
 
 
+OF_TOKENS = {
+    "ref": "float [B, L], f, nats, under a reference policy",
+    "rollout": "float [B, L], b, nats, from the sampling engine",
+    "entropy": "float [B, L], H, nats; carries gradient where there is an entropy bonus",
+    "mean_logprob": "float [B, L], nats, mean over the vocabulary of the log-probability in the token's place",
+    "old_mean_logprob": "float [B, L], nats, the same under the policy at the start of the update",
+    "spans": "int64 [B, L], sentences within each row; by default, a contiguous part of the mask is one",
+}
+OF_SEQUENCES = {
+    "outcome": "float [B], the score of each sequence's episode, in units of reward",
+    "group": "int64 [B], any codes, equal for the sequences of one task instance",
+    "source": "int64 [B], 0 for a sequence of the policy, 1 for a stored one, 2 for one of a teacher",
+}
+COLUMNS = OF_TOKENS | OF_SEQUENCES
+"""What objectives may read beside log-probabilities, advantages and the mask, by the name of the argument."""
+
+
 def flatten(
-    logprobs: Tensor,
-    old: Tensor,
-    advantages: Tensor,
-    mask: Tensor,
-    *,
-    ref: Tensor | None = None,
-    rollout: Tensor | None = None,
-    entropy: Tensor | None = None,
-    spans: Tensor | None = None,
-    seed: int = 0,
-    outcome: Tensor | None = None,
-    group: Tensor | None = None,
-    source: Tensor | None = None,
+    logprobs: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, *, seed: int = 0, **columns: Tensor | None
 ) -> Tokens:
     """Return the tokens of a batch in which each row is a sequence, and each contiguous part of the mask is a turn.
 
@@ -119,25 +129,19 @@ def flatten(
         old: float [B, L], nats.
         advantages: float [B, L].
         mask: bool (or 0 and 1) [B, L], tokens that carry loss; the others may hold anything.
-        ref: float [B, L], nats.
-        rollout: float [B, L], nats.
-        entropy: float [B, L], nats.
-        spans: int64 [B, L].
         seed: of what is drawn.
-        outcome: float [B].
-        group: int64 [B], any codes.
-        source: int64 [B].
+        **columns: some of COLUMNS.
 
     Raises:
         ValueError: a shape differs from that of the mask, or is not two-dimensional; log-probabilities are no floats.
     """
     if not logprobs.is_floating_point():
         raise ValueError(f"logprobs must be floats, not {logprobs.dtype}")
-    columns = {"logprobs": logprobs, "old": old, "advantages": advantages}
-    optional = {"ref": ref, "rollout": rollout, "entropy": entropy, "spans": spans}
-    for name, column in {**columns, **optional}.items():
+    of_tokens = {name: columns.get(name) for name in OF_TOKENS}
+    for name, column in {"logprobs": logprobs, "old": old, "advantages": advantages, **of_tokens}.items():
         if column is not None and (column.shape != mask.shape or mask.ndim != 2):
             raise ValueError(f"{name} has shape {tuple(column.shape)}, the mask {tuple(mask.shape)}; wanted: [B, L]")
+    outcome, group, source = (columns.get(name) for name in ("outcome", "group", "source"))
     _check_columns(len(mask), outcome=outcome, group=group, source=source)
     on = mask.bool()
     rows, places = torch.nonzero(on, as_tuple=True)
@@ -150,6 +154,7 @@ def flatten(
     def bounded(column: Tensor) -> Tensor:
         return column.to(logprobs.dtype).clamp(min=IMPOSSIBLE)
 
+    ref, entropy, spans = (of_tokens[name] for name in ("ref", "entropy", "spans"))
     return Tokens(
         new=bounded(logprobs[on]),
         old=bounded(old[on].detach()),
@@ -160,8 +165,8 @@ def flatten(
         seed=seed,
         entropy=None if entropy is None else entropy[on].to(logprobs.dtype),
         ref=None if ref is None else bounded(ref[on].detach()),
-        rollout=detached(rollout),
         spans=None if spans is None else spans[on],
+        **{name: detached(of_tokens[name]) for name in ("rollout", "mean_logprob", "old_mean_logprob")},
         outcome=None if outcome is None else outcome.detach().to(logprobs.dtype),
         group=None if group is None else torch.unique(group, return_inverse=True)[1],
         source=source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from turnwise.training.sampling.annotation import ANNOTATORS, Annotator
+from turnwise.training.sampling.annotators.embeddings import embed
 from turnwise.training.sampling.annotators.judges import judge, pairwise
 from turnwise.training.sampling.annotators.teachers import attempts, reflect, training_free_grpo
 from turnwise.training.sampling.annotators.texts import answers, repeated, text_vector
@@ -27,6 +28,8 @@ CATALOGUE = (
               "For rules that compare the answers of a group; needs no model.", answers),
     Annotator("text_vector", "Hashed n-grams", None, "our reading",
               "For rules that compare episodes by similarity; needs no model.", text_vector),
+    Annotator("embed", "Sentence embeddings", None, "our reading",
+              "For rules that compare episodes or states by meaning; a small encoder on this machine.", embed),
 )  # fmt: skip
 
 for _annotator in CATALOGUE:

@@ -9,7 +9,7 @@ from turnwise.training.sampling.group_rules.plan_hints import ghpo, sage, scaf_g
 from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
 from turnwise.training.sampling.group_rules.roll_in import expert_roll_in
 from turnwise.training.sampling.group_rules.seele import seele
-from turnwise.training.sampling.group_rules.stopping import dapo, v05, xrpo
+from turnwise.training.sampling.group_rules.stopping import dapo, probe, v05, xrpo
 from turnwise.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
 from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
 from turnwise.training.sampling.group_rules.teachers import ampo, rl_plus
@@ -25,6 +25,8 @@ CATALOGUE = (
               "Another task instead of a group that teaches nothing, since all its episodes ended alike.", dapo),
     GroupRule("reinforce_ada", "Adaptive sampling (Reinforce-Ada)", "2510.04996", "paper",
               "Tasks that are seldom won, or seldom lost, are played until both outcomes are there.", reinforce_ada),
+    GroupRule("probe", "Probes of the pool (MMR1)", None, "paper",
+              "With the task rule mmr1 and its option `probe`: the whole pool is played now and then.", probe),
     GroupRule("v05", "Stopping by a prior value (V0.5)", "2603.10848", "our reading",
               "Fewer episodes of tasks that end as they did before.", v05),
     GroupRule("xrpo", "Allocation by uncertainty (XRPO)", "2510.06672", "our reading",

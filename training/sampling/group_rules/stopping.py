@@ -1,4 +1,4 @@
-"""Groups that stop: when they teach nothing (DAPO), or when another episode is not worth its price (V0.5, XRPO)."""
+"""Groups that stop: when they teach nothing (DAPO), or another episode is not worth its price (V0.5, XRPO); probes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ def dapo(group: OpenGroup) -> Growth:
     return Growth(drop=len(group.members) < 2 or group.even)
 
 
+def probe(group: OpenGroup) -> Growth:
+    """Drop a group that was drawn to see how its task is played, and not to train on: one with the option "probe".
+
+    At most size episodes in one round; what they came to is in the task's record. `sampling.max_drops` must be as large
+    as the pool, since groups beyond it are trained on.
+
+    Source: Leng et al. 2025 (MMR1), code of LengSicong/MMR1, which plays the whole pool every few iterations.
+    """
+    return Growth(drop=group.round > 0 and bool(group.options.get("probe")))
+
+
 def v05(group: OpenGroup, *, least: int = 4, cost: float = 0.0039, prior: float = 0.0, step: int = 1) -> Growth:
     """Play another episode while it makes the estimate of the task's value better by more than it costs.
 
@@ -47,8 +58,8 @@ def v05(group: OpenGroup, *, least: int = 4, cost: float = 0.0039, prior: float 
     Raises:
         BadOption: least < 3, for which the mixture is useless, cost < 0, a prior outside [-1, 1], or step < 1.
 
-    Source: Zhang et al. 2026 (V0.5), arXiv 2603.10848, from a description. V is a value model's there. Not included:
-    the mixture as the baseline of the advantages, which is a matter of credit.
+    Source: Zhang et al. 2026 (V0.5), arXiv 2603.10848, from a description. V is a value model's there. The mixture is
+    the baseline of the credit rule of this name.
     """
     check_number("least", least, 3, whole=True)
     check_number("cost", cost, 0)

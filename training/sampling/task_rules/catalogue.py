@@ -46,7 +46,7 @@ CATALOGUE = (
              levels),
     TaskRule("mix", "Two task rules, each for a share", None, "our reading",
              "To keep a share of all tasks beside a rule that prefers some.", mix),
-    TaskRule("mmr1", "Variance-aware sampling (MMR1), without probes", None, "paper",
+    TaskRule("mmr1", "Variance-aware sampling (MMR1)", None, "paper",
              "Half of the groups by the spread of outcomes and metrics of your own, half from all tasks.", mmr1),
     TaskRule("observe_r1", "Weights by the spread of outcomes (Observe-R1)", None, "our reading",
              "Every task once an epoch; groups count less whose task was almost always won or lost.", observe_r1),
