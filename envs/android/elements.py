@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from turnwise.phone.screen.box import TextRow
 from turnwise.tools.android.node import Node
 
-__all__ = ["ScreenElement", "find", "folded", "leaves", "normal"]
+__all__ = ["ScreenElement", "find", "folded", "leaves", "normal", "whole_row"]
 
 _KINDS: Final = {
     "Button": "button",
@@ -84,11 +85,13 @@ def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     waiting = [(root, False)]  # and whether it is in something that can be touched
     while waiting:
         node, inside = waiting.pop()
-        touchable, children = node.clickable or node.long_clickable, node.children
+        touchable, row = node.clickable or node.long_clickable, whole_row(node)
         speaks = not inside and (node.text or node.description or node.checkable)
         if (touchable or speaks) and _visible(node, width, height):
             texts, checkable, checked, selected = _own(node), node.checkable, node.checked, node.selected
-            if touchable and children:
+            if row is not None:
+                texts = row.texts
+            elif touchable and node.children:
                 state = [checkable, checked, selected]
                 _gather(node, texts, state)
                 checkable, checked, selected = state
@@ -96,10 +99,15 @@ def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
                 texts = list(dict.fromkeys(texts))
             kind = _kind(node, checkable)
             elements.append(ScreenElement(len(elements), node, tuple(texts), kind, checkable, checked, selected))
-        if children:
+        if row is None and node.children:
             inside = inside or touchable
-            waiting += [(child, inside) for child in reversed(children)]
+            waiting += [(child, inside) for child in reversed(node.children)]
     return elements
+
+
+def whole_row(node: Node) -> TextRow | None:
+    """Return a node that is a row of texts, none of which is cut off; else None. No other element is in it."""
+    return node if isinstance(node, TextRow) and node.cut == (0, 0) else None
 
 
 def _own(node: Node) -> list[str]:

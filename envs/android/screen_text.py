@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.envs.android.elements import ScreenElement, folded, leaves
+from turnwise.envs.android.elements import ScreenElement, folded, leaves, whole_row
 from turnwise.envs.android.tasks.expert import Writer, as_read, by_leaves
 from turnwise.envs.points import PointScale
 from turnwise.phone.screen.frames import KEPT
@@ -141,7 +141,8 @@ def scrolls(root: Node) -> bool:
     for node in waiting:
         if node.scrollable:
             return True
-        waiting += node.children  # which the loop comes to in its turn
+        if whole_row(node) is None:
+            waiting += node.children  # which the loop comes to in its turn
     return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -10,7 +11,7 @@ from turnwise.phone.screen.fonts import fit, text_width, wrap
 from turnwise.phone.toolkit.state import AppPage
 from turnwise.tools.android.node import Node
 
-__all__ = ["NO_CHILDREN", "STYLES", "Paint", "Pen", "TextStyle", "UiBox", "clip", "dp", "shift"]
+__all__ = ["NO_CHILDREN", "STYLES", "Paint", "Pen", "TextRow", "TextStyle", "UiBox", "clip", "dp", "shift"]
 
 _DP: Final = 2.625  # pixels per dp: 420 dots per inch
 
@@ -40,6 +41,37 @@ class UiBox(Node):
 
 NO_CHILDREN: Final[list[Node]] = []
 """The children of a box that never gets any: thousands of empty lists would keep the garbage collector busy."""
+
+
+class TextRow(UiBox):
+    """A row that is touched as a whole: of what is in it, only the texts matter until somebody looks closer.
+
+    The boxes in it are made when they are first asked for, as `children`. Agents that read the screen as text never do.
+    """
+
+    __slots__ = ("boxes_in", "pen", "texts")
+
+    def __init__(
+        self, pen: Pen, bounds: tuple[int, int, int, int], texts: list[str], boxes_in: Callable[[Pen, TextRow], list[Node]]
+    ) -> None:
+        """Make a row without the boxes in it.
+
+        Args:
+            pen: for the page.
+            bounds: left, top, right and bottom.
+            texts: those of the boxes, in their order.
+            boxes_in: returns the boxes; none of them can be touched by itself.
+        """
+        super().__init__("android.widget.LinearLayout", *bounds, package=pen.package, children=NO_CHILDREN)
+        self.pen, self.texts, self.boxes_in = pen, texts, boxes_in
+        del self.children
+
+    def __getattr__(self, name: str) -> list[Node]:
+        """Make the boxes: they are asked for, and not there."""
+        if name != "children":
+            raise AttributeError(name)
+        self.children = self.boxes_in(self.pen, self)
+        return self.children
 
 
 class TextStyle(NamedTuple):
@@ -89,8 +121,11 @@ class Pen:
 
     def box(self, class_name: str, x: int, y: int, width: int, height: int, name: str = "") -> UiBox:
         """Return an empty box of the app; `name` becomes the resource id."""
-        rid = f"{self.package}:id/{name}" if name else ""
-        return UiBox(class_name, x, y, x + width, y + height, "", "", rid, self.package)
+        return UiBox(class_name, x, y, x + width, y + height, "", "", self.resource(name), self.package)
+
+    def resource(self, name: str) -> str:
+        """Return the resource id that a name becomes, "" for none."""
+        return f"{self.package}:id/{name}" if name else ""
 
     def text(
         self,
@@ -141,19 +176,21 @@ def clip(box: UiBox, top: int, bottom: int) -> bool:
     """Cut a box and those in it to a range of rows; return False if too little is left to be seen."""
     if box.top >= top and box.bottom <= bottom:
         return True
+    children = box.children  # of a row of texts: made now, while it is whole
     above, below = max(0, top - box.top), max(0, box.bottom - bottom)
     if box.bottom - box.top - above - below < min(20, box.bottom - box.top):
         return False
     box.top += above
     box.bottom -= below
     box.cut = (above, below)
-    box.children = [child for child in box.children if clip(child, top, bottom)]  # type: ignore[arg-type]
+    box.children = [child for child in children if clip(child, top, bottom)]  # type: ignore[arg-type]
     return True
 
 
 def shift(box: UiBox, down: int) -> None:
     """Move a box and those in it."""
+    children = box.children  # of a row of texts: made now, where it is
     box.top += down
     box.bottom += down
-    for child in box.children:
+    for child in children:
         shift(child, down)  # type: ignore[arg-type]

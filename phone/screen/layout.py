@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from turnwise.phone.screen.box import Pen, UiBox, clip, dp, shift
+from turnwise.phone.screen.box import Pen, TextRow, UiBox, clip, dp, shift
 from turnwise.phone.screen.containers import place, scrolled, stack
 from turnwise.phone.screen.keyboard import keyboard_box, keyboard_height
 from turnwise.phone.screen.parts import touch
 from turnwise.phone.toolkit.handlers import Do
 from turnwise.phone.toolkit.state import AppPage, Snackbar
 from turnwise.phone.toolkit.widgets import Button, Dialog, Fab, IconButton, Menu, Screen, Sheet, Tab, Widget, Window
+from turnwise.tools.android.node import Node
 
 __all__ = ["NAVIGATION", "STATUS", "Frame", "Keys", "lay_out"]
 
@@ -221,7 +222,7 @@ def uncover(box: UiBox, front: UiBox) -> None:
     for child in box.children:
         covered = (child.clickable or child.long_clickable) and front.contains(*child.center)
         if not covered:
-            if child.children:
+            if child.bottom > front.top and child.top < front.bottom and child.children:
                 uncover(child, front)  # type: ignore[arg-type]
             visible.append(child)
     box.children = visible
@@ -317,16 +318,19 @@ def _menu(pen: Pen, frame: Frame, w: Menu, low: int) -> None:
     frame.scroll = min(frame.page.scroll or 0, frame.scroll_limit)
     viewport.scrollable = frame.scroll_limit > 0
     for i, entry in enumerate(w.entries):
-        box = touch(
-            pen.box("android.widget.LinearLayout", left, viewport.top + i * each - frame.scroll, width, each), entry
-        )
+        top = viewport.top + i * each - frame.scroll
+        box = touch(TextRow(pen, (left, top, left + width, top + each), [entry[0]], _in_entry), entry)
         box.selected = bool(w.selected) and entry[0] == w.selected
         box.paint = (("round", "container", dp(8), dp(4)),) if box.selected else ()
-        y = box.top + (each - pen.style("body").line) // 2
-        box.children = [pen.text(entry[0], left + dp(16), y, width - dp(32), "body", "title")]
         if clip(box, viewport.top, viewport.bottom):
             viewport.children.append(box)
     panel.children.append(viewport)
+
+
+def _in_entry(pen: Pen, row: TextRow) -> list[Node]:
+    """Return the text in a row of a menu."""
+    y = row.top + (row.bottom - row.top - pen.style("body").line) // 2
+    return [pen.text(row.texts[0], row.left + dp(16), y, row.right - row.left - dp(32), "body", "title")]
 
 
 def _sheet(pen: Pen, frame: Frame, w: Sheet, low: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any, Final
 
-from turnwise.phone.screen.box import NO_CHILDREN, Paint, Pen, UiBox, clip, dp
+from turnwise.phone.screen.box import NO_CHILDREN, Paint, Pen, TextRow, UiBox, clip, dp
 from turnwise.phone.screen.fonts import fit, wrap
 from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import (
@@ -37,6 +37,7 @@ from turnwise.phone.toolkit.widgets import (
     Tile,
     TimeField,
 )
+from turnwise.tools.android.node import Node
 
 __all__ = ["PARTS", "Toggle", "field_text", "fixed_height", "format_date", "natural_width"]
 
@@ -111,29 +112,30 @@ def _icon_button(pen: Pen, w: IconButton, x: int, y: int, width: int) -> UiBox:
     return box
 
 
-def _lead(pen: Pen, icon: str, avatar: str, row: UiBox) -> int:
-    """Put an icon or avatar at the start of a row, and return where its text starts."""
+def _lead(pen: Pen, icon: str, avatar: str, row: UiBox) -> tuple[list[Node], int]:
+    """Return the icon or avatar at the start of a row, if any, and where its text starts."""
     middle = (row.top + row.bottom) // 2
     if avatar:
-        row.children.append(_portrait(pen, row.left + _EDGE, middle - dp(20), dp(40), avatar))
-        return row.left + _EDGE + dp(40) + dp(16)
+        portrait = _portrait(pen, row.left + _EDGE, middle - dp(20), dp(40), avatar)
+        return [portrait], row.left + _EDGE + dp(40) + dp(16)
     if icon:
-        row.children.append(_symbol(pen, row.left + _EDGE, middle - dp(12), dp(24), icon))
-        return row.left + _EDGE + dp(24) + dp(20)
-    return row.left + _EDGE
+        symbol = _symbol(pen, row.left + _EDGE, middle - dp(12), dp(24), icon)
+        return [symbol], row.left + _EDGE + dp(24) + dp(20)
+    return [], row.left + _EDGE
 
 
 def _titles(
     pen: Pen, row: UiBox, left: int, right: int, title: str, subtitle: str, bold: bool = False, struck: bool = False
-) -> None:
-    """Put title and subtitle into a row, centred vertically."""
+) -> list[Node]:
+    """Return title and subtitle of a row, centred vertically."""
     style = "subtitle" if bold else "body"
     first, second = pen.style(style).line, pen.style("caption").line if subtitle else 0
     y = (row.top + row.bottom - first - second) // 2
     colour = "muted" if struck else "" if row.enabled else "faint"
-    row.children.append(pen.text(title, left, y, right - left, style, "title", colour, struck=struck))
+    texts: list[Node] = [pen.text(title, left, y, right - left, style, "title", colour, struck=struck)]
     if subtitle:
-        row.children.append(pen.text(subtitle, left, y + first, right - left, "caption", "summary"))
+        texts.append(pen.text(subtitle, left, y + first, right - left, "caption", "summary"))
+    return texts
 
 
 def fixed_height(pen: Pen, widget: object) -> int | None:
@@ -152,29 +154,47 @@ def _row(pen: Pen, w: Item | Switch | Checkbox | Radio, x: int, y: int, width: i
 
 
 def _item(pen: Pen, w: Item, x: int, y: int, width: int) -> UiBox:
-    row = _row(pen, w, x, y, width, w.id)
-    touchable = w.on_tap is not None or w.on_long_press is not None or w.on_swipe is not None
-    if touchable:
-        touch(row, w, w.on_tap is not None, w.on_long_press is not None)
+    tap, hold = w.on_tap is not None, w.on_long_press is not None
+    whole = (tap or hold) and not w.end
+    row = _text_row(pen, w, x, y, width) if whole else _row(pen, w, x, y, width)
+    row.resource_id = pen.resource(w.id)
+    if tap or hold or w.on_swipe is not None:
+        touch(row, w, tap, hold)
     row.selected = w.selected
     if w.selected:
         row.paint = (("round", "container", dp(12), dp(4)),)
-    left, right = _lead(pen, w.icon, w.avatar, row), x + width - _EDGE
+    if not whole:
+        row.children = _in_item(pen, row, w)
+    return row
+
+
+def _text_row(pen: Pen, w: Item, x: int, y: int, width: int) -> TextRow:
+    texts = (w.title, w.subtitle, w.trailing)
+    "".join(texts)  # raises TypeError for what is no text, before the row is asked for it
+    height = fixed_height(pen, w) or 0
+    return TextRow(pen, (x, y, x + width, y + height), [text for text in texts if text], _in_text_row)
+
+
+def _in_text_row(pen: Pen, row: TextRow) -> list[Node]:
+    return _in_item(pen, row, row.widget)
+
+
+def _in_item(pen: Pen, row: UiBox, w: Item) -> list[Node]:
+    """Return the boxes in the row of an item."""
+    (boxes, left), right = _lead(pen, w.icon, w.avatar, row), row.right - _EDGE
     middle = (row.top + row.bottom) // 2
     if w.end:
-        right = x + width - dp(4) - dp(48)
+        right = row.right - dp(4) - dp(48)
+    tail: list[Node] = []
     if w.trailing:
-        wide = min(pen.natural(w.trailing, "caption"), width // 3)
+        wide = min(pen.natural(w.trailing, "caption"), (row.right - row.left) // 3)
         right -= wide
         y_text = middle - pen.style("caption").line // 2
-        tail = pen.text(w.trailing, right, y_text, wide, "caption", "trailing", align="right")
+        tail.append(pen.text(w.trailing, right, y_text, wide, "caption", "trailing", align="right"))
         right -= dp(12)
-    _titles(pen, row, left, right, w.title, w.subtitle, bold=w.bold)
-    if w.trailing:
-        row.children.append(tail)
     if w.end:
-        row.children.append(_icon_button(pen, w.end, x + width - dp(4) - dp(48), middle - dp(24), 0))
-    return row
+        tail.append(_icon_button(pen, w.end, row.right - dp(4) - dp(48), middle - dp(24), 0))
+    return [*boxes, *_titles(pen, row, left, right, w.title, w.subtitle, bold=w.bold), *tail]
 
 
 def _value(pen: Pen, key: str, shown: Value) -> Any:
@@ -185,7 +205,8 @@ def _switch(pen: Pen, w: Switch, x: int, y: int, width: int) -> UiBox:
     row = touch(_row(pen, w, x, y, width), w, w.enabled)
     row.enabled = w.enabled
     right = x + width - _EDGE - dp(52)
-    _titles(pen, row, _lead(pen, w.icon, "", row), right - dp(12), w.title, w.subtitle)
+    boxes, left = _lead(pen, w.icon, "", row)
+    row.children = [*boxes, *_titles(pen, row, left, right - dp(12), w.title, w.subtitle)]
     middle = (row.top + row.bottom) // 2
     box = pen.box("android.widget.Switch", right, middle - dp(16), dp(52), dp(32), "switch_widget")
     _check(row, box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
@@ -207,7 +228,8 @@ def _checkbox(pen: Pen, w: Checkbox, x: int, y: int, width: int) -> UiBox:
         touch(box, Toggle(w))
     _check(row, box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
     box.paint = (("checkbox", box.checked, w.enabled),)
-    _titles(pen, row, x + dp(4) + dp(48) + dp(12), x + width - _EDGE, w.title, w.subtitle, struck=w.struck)
+    left, right = x + dp(4) + dp(48) + dp(12), x + width - _EDGE
+    row.children += _titles(pen, row, left, right, w.title, w.subtitle, struck=w.struck)
     return row
 
 
@@ -227,7 +249,7 @@ def _radio(pen: Pen, w: Radio, x: int, y: int, width: int) -> UiBox:
     box = pen.box("android.widget.RadioButton", x + dp(4), middle - dp(24), dp(48), dp(48), "radio")
     _check(row, box, w.title, w.checked)
     box.paint = (("radio", w.checked),)
-    _titles(pen, row, x + dp(4) + dp(48) + dp(12), x + width - _EDGE, w.title, w.subtitle)
+    row.children += _titles(pen, row, x + dp(4) + dp(48) + dp(12), x + width - _EDGE, w.title, w.subtitle)
     return row
 
 
