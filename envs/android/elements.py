@@ -14,7 +14,7 @@ from typing import Final
 from turnwise.phone.screen.box import TextRow
 from turnwise.tools.android.node import Node
 
-__all__ = ["ScreenElement", "find", "folded", "leaves", "normal", "whole_row"]
+__all__ = ["ScreenElement", "closed_row", "find", "folded", "leaves", "normal"]
 
 _KINDS: Final = {
     "Button": "button",
@@ -85,13 +85,13 @@ def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     waiting = [(root, False)]  # and whether it is in something that can be touched
     while waiting:
         node, inside = waiting.pop()
-        touchable, row = node.clickable or node.long_clickable, whole_row(node)
+        touchable, row = node.clickable or node.long_clickable, closed_row(node)
+        children = node.children if row is None else row.buttons
         speaks = not inside and (node.text or node.description or node.checkable)
         if (touchable or speaks) and _visible(node, width, height):
-            texts, checkable, checked, selected = _own(node), node.checkable, node.checked, node.selected
-            if row is not None:
-                texts = row.texts
-            elif touchable and node.children:
+            texts = _own(node) if row is None else row.texts
+            checkable, checked, selected = node.checkable, node.checked, node.selected
+            if row is None and touchable and children:
                 state = [checkable, checked, selected]
                 _gather(node, texts, state)
                 checkable, checked, selected = state
@@ -99,15 +99,15 @@ def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
                 texts = list(dict.fromkeys(texts))
             kind = _kind(node, checkable)
             elements.append(ScreenElement(len(elements), node, tuple(texts), kind, checkable, checked, selected))
-        if row is None and node.children:
+        if children:
             inside = inside or touchable
-            waiting += [(child, inside) for child in reversed(node.children)]
+            waiting += [(child, inside) for child in reversed(children)]
     return elements
 
 
-def whole_row(node: Node) -> TextRow | None:
-    """Return a node that is a row of texts, none of which is cut off; else None. No other element is in it."""
-    return node if isinstance(node, TextRow) and node.cut == (0, 0) else None
+def closed_row(node: Node) -> TextRow | None:
+    """Return a node that is a row of texts whose boxes were not made yet; else None."""
+    return node if isinstance(node, TextRow) and node.closed else None
 
 
 def _own(node: Node) -> list[str]:

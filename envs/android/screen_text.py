@@ -14,9 +14,10 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final, NamedTuple
 
-from turnwise.envs.android.elements import ScreenElement, folded, leaves, whole_row
+from turnwise.envs.android.elements import ScreenElement, closed_row, folded, leaves
 from turnwise.envs.android.tasks.expert import Writer, as_read, by_leaves
 from turnwise.envs.points import PointScale
 from turnwise.phone.screen.frames import KEPT
@@ -141,7 +142,7 @@ def scrolls(root: Node) -> bool:
     for node in waiting:
         if node.scrollable:
             return True
-        if whole_row(node) is None:
+        if closed_row(node) is None:
             waiting += node.children  # which the loop comes to in its turn
     return False
 
@@ -150,7 +151,7 @@ def admissible(
     elements: Sequence[ScreenElement],
     scrollable: bool,
     apps: Sequence[str],
-    target: Callable[[ScreenElement], str] = lambda element: str(element.index),
+    target: Callable[[ScreenElement], object] = attrgetter("index"),
 ) -> list[str]:
     """Return the actions of the short grammar that a screen allows, without those that take a text of the agent's own.
 

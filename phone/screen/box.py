@@ -44,34 +44,49 @@ NO_CHILDREN: Final[list[Node]] = []
 
 
 class TextRow(UiBox):
-    """A row that is touched as a whole: of what is in it, only the texts matter until somebody looks closer.
+    """A row of texts, whose boxes are made when `children` are first asked for: readers of the text never ask.
 
-    The boxes in it are made when they are first asked for, as `children`. Agents that read the screen as text never do.
+    Until then `texts` and `buttons` say all that matters of what is in the row.
     """
 
-    __slots__ = ("boxes_in", "pen", "texts")
+    __slots__ = ("_fill", "buttons", "texts")
 
     def __init__(
-        self, pen: Pen, bounds: tuple[int, int, int, int], texts: list[str], boxes_in: Callable[[Pen, TextRow], list[Node]]
+        self,
+        bounds: tuple[int, int, int, int],
+        package: str,
+        texts: list[str],
+        buttons: list[Node],
+        fill: Callable[[TextRow], list[Node]],
     ) -> None:
         """Make a row without the boxes in it.
 
         Args:
-            pen: for the page.
             bounds: left, top, right and bottom.
-            texts: those of the boxes, in their order.
-            boxes_in: returns the boxes; none of them can be touched by itself.
+            package: of the app.
+            texts: of the boxes that cannot be touched apart from the row, in their order.
+            buttons: the boxes that can.
+            fill: returns all boxes, `buttons` among them.
         """
-        super().__init__("android.widget.LinearLayout", *bounds, package=pen.package, children=NO_CHILDREN)
-        self.pen, self.texts, self.boxes_in = pen, texts, boxes_in
+        super().__init__("android.widget.LinearLayout", *bounds, package=package, children=NO_CHILDREN)
+        self.texts, self.buttons = texts, buttons
+        self._fill: Callable[[TextRow], list[Node]] | None = fill
         del self.children
 
     def __getattr__(self, name: str) -> list[Node]:
         """Make the boxes: they are asked for, and not there."""
         if name != "children":
             raise AttributeError(name)
-        self.children = self.boxes_in(self.pen, self)
+        fill = self._fill
+        if fill is not None:  # else another thread was faster
+            self.children = fill(self)
+            self._fill = None
         return self.children
+
+    @property
+    def closed(self) -> bool:
+        """Whether the boxes were not made yet: once they are there, they can be moved, cut or covered."""
+        return self._fill is not None
 
 
 class TextStyle(NamedTuple):
@@ -176,7 +191,7 @@ def clip(box: UiBox, top: int, bottom: int) -> bool:
     """Cut a box and those in it to a range of rows; return False if too little is left to be seen."""
     if box.top >= top and box.bottom <= bottom:
         return True
-    children = box.children  # of a row of texts: made now, while it is whole
+    children = box.children  # those of a row of texts are made now, where it was laid out
     above, below = max(0, top - box.top), max(0, box.bottom - bottom)
     if box.bottom - box.top - above - below < min(20, box.bottom - box.top):
         return False
@@ -189,7 +204,7 @@ def clip(box: UiBox, top: int, bottom: int) -> bool:
 
 def shift(box: UiBox, down: int) -> None:
     """Move a box and those in it."""
-    children = box.children  # of a row of texts: made now, where it is
+    children = box.children  # those of a row of texts are made now, where it was laid out
     box.top += down
     box.bottom += down
     for child in children:

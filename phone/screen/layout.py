@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from turnwise.phone.screen.box import Pen, TextRow, UiBox, clip, dp, shift
@@ -319,7 +319,9 @@ def _menu(pen: Pen, frame: Frame, w: Menu, low: int) -> None:
     viewport.scrollable = frame.scroll_limit > 0
     for i, entry in enumerate(w.entries):
         top = viewport.top + i * each - frame.scroll
-        box = touch(TextRow(pen, (left, top, left + width, top + each), [entry[0]], _in_entry), entry)
+        box = touch(
+            TextRow((left, top, left + width, top + each), pen.package, [entry[0]], [], partial(_in_entry, pen)), entry
+        )
         box.selected = bool(w.selected) and entry[0] == w.selected
         box.paint = (("round", "container", dp(8), dp(4)),) if box.selected else ()
         if clip(box, viewport.top, viewport.bottom):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import partial
 from typing import Any, Final
 
 from turnwise.phone.screen.box import NO_CHILDREN, Paint, Pen, TextRow, UiBox, clip, dp
@@ -140,61 +141,82 @@ def _titles(
 
 def fixed_height(pen: Pen, widget: object) -> int | None:
     """Return the height of a widget whose content does not matter for it, in pixels, or None."""
-    if isinstance(widget, Item | Switch | Checkbox | Radio):
-        return pen.tall(dp(72) if widget.subtitle else dp(56))
-    if isinstance(widget, Section):
-        return pen.tall(dp(44))
-    if isinstance(widget, Divider):
-        return dp(9)
-    return dp(widget.height) if isinstance(widget, Spacer) else None
+    height = _HEIGHTS.get(type(widget))
+    return None if height is None else height(pen, widget)
+
+
+def _row_height(pen: Pen, w: Item | Switch | Checkbox | Radio) -> int:
+    return pen.tall(dp(72) if w.subtitle else dp(56))
+
+
+def _section_height(pen: Pen, w: Section) -> int:
+    return pen.tall(dp(44))
+
+
+def _divider_height(pen: Pen, w: Divider) -> int:
+    return dp(9)
+
+
+def _spacer_height(pen: Pen, w: Spacer) -> int:
+    return dp(w.height)
+
+
+_HEIGHTS: Final[dict[type, Callable[[Pen, Any], int]]] = {
+    **dict.fromkeys((Item, Switch, Checkbox, Radio), _row_height),
+    Section: _section_height,
+    Divider: _divider_height,
+    Spacer: _spacer_height,
+}
 
 
 def _row(pen: Pen, w: Item | Switch | Checkbox | Radio, x: int, y: int, width: int, name: str = "") -> UiBox:
-    return pen.box(_ROW, x, y, width, fixed_height(pen, w) or 0, name)
+    return pen.box(_ROW, x, y, width, _row_height(pen, w), name)
 
 
 def _item(pen: Pen, w: Item, x: int, y: int, width: int) -> UiBox:
-    tap, hold = w.on_tap is not None, w.on_long_press is not None
-    whole = (tap or hold) and not w.end
-    row = _text_row(pen, w, x, y, width) if whole else _row(pen, w, x, y, width)
-    row.resource_id = pen.resource(w.id)
+    tap, hold, end = w.on_tap is not None, w.on_long_press is not None, _end_button(pen, w, x, y, width)
+    if (tap or hold) and (end is None or end.clickable):
+        row: UiBox = _text_row(pen, w, x, y, width, end)
+        row.resource_id = pen.resource(w.id)
+    else:
+        row = _row(pen, w, x, y, width, w.id)
+        row.children = _in_item(pen, w, end, row)
     if tap or hold or w.on_swipe is not None:
         touch(row, w, tap, hold)
     row.selected = w.selected
     if w.selected:
         row.paint = (("round", "container", dp(12), dp(4)),)
-    if not whole:
-        row.children = _in_item(pen, row, w)
     return row
 
 
-def _text_row(pen: Pen, w: Item, x: int, y: int, width: int) -> TextRow:
+def _end_button(pen: Pen, w: Item, x: int, y: int, width: int) -> UiBox | None:
+    if w.end is None:
+        return None
+    return _icon_button(pen, w.end, x + width - dp(4) - dp(48), y + _row_height(pen, w) // 2 - dp(24), 0)
+
+
+def _text_row(pen: Pen, w: Item, x: int, y: int, width: int, end: UiBox | None) -> TextRow:
     texts = (w.title, w.subtitle, w.trailing)
-    "".join(texts)  # raises TypeError for what is no text, before the row is asked for it
-    height = fixed_height(pen, w) or 0
-    return TextRow(pen, (x, y, x + width, y + height), [text for text in texts if text], _in_text_row)
+    "".join(texts)  # raises TypeError for what is no text, which must not wait until the boxes are made
+    bounds = (x, y, x + width, y + _row_height(pen, w))
+    buttons: list[Node] = [] if end is None else [end]
+    return TextRow(bounds, pen.package, [text for text in texts if text], buttons, partial(_in_item, pen, w, end))
 
 
-def _in_text_row(pen: Pen, row: TextRow) -> list[Node]:
-    return _in_item(pen, row, row.widget)
-
-
-def _in_item(pen: Pen, row: UiBox, w: Item) -> list[Node]:
+def _in_item(pen: Pen, w: Item, end: UiBox | None, row: UiBox) -> list[Node]:
     """Return the boxes in the row of an item."""
-    (boxes, left), right = _lead(pen, w.icon, w.avatar, row), row.right - _EDGE
-    middle = (row.top + row.bottom) // 2
-    if w.end:
-        right = row.right - dp(4) - dp(48)
+    lead, left = _lead(pen, w.icon, w.avatar, row)
+    right = row.right - _EDGE if end is None else end.left
     tail: list[Node] = []
     if w.trailing:
         wide = min(pen.natural(w.trailing, "caption"), (row.right - row.left) // 3)
         right -= wide
-        y_text = middle - pen.style("caption").line // 2
-        tail.append(pen.text(w.trailing, right, y_text, wide, "caption", "trailing", align="right"))
+        y = (row.top + row.bottom) // 2 - pen.style("caption").line // 2
+        tail.append(pen.text(w.trailing, right, y, wide, "caption", "trailing", align="right"))
         right -= dp(12)
-    if w.end:
-        tail.append(_icon_button(pen, w.end, row.right - dp(4) - dp(48), middle - dp(24), 0))
-    return [*boxes, *_titles(pen, row, left, right, w.title, w.subtitle, bold=w.bold), *tail]
+    if end is not None:
+        tail.append(end)
+    return [*lead, *_titles(pen, row, left, right, w.title, w.subtitle, bold=w.bold), *tail]
 
 
 def _value(pen: Pen, key: str, shown: Value) -> Any:
@@ -350,20 +372,20 @@ def _chip(pen: Pen, w: Chip, x: int, y: int, width: int) -> UiBox:
 
 
 def _section(pen: Pen, w: Section, x: int, y: int, width: int) -> UiBox:
-    row = pen.box("android.widget.FrameLayout", x, y, width, fixed_height(pen, w) or 0)
+    row = pen.box("android.widget.FrameLayout", x, y, width, _section_height(pen, w))
     top = row.bottom - pen.style("label").line - dp(6)
     row.children.append(pen.text(w.text, x + _EDGE, top, width - 2 * _EDGE, "label", "title", "primary"))
     return row
 
 
 def _divider(pen: Pen, w: Divider, x: int, y: int, width: int) -> UiBox:
-    box = pen.box("android.view.View", x, y, width, fixed_height(pen, w) or 0)
+    box = pen.box("android.view.View", x, y, width, _divider_height(pen, w))
     box.paint = (("line",),)
     return box
 
 
 def _spacer(pen: Pen, w: Spacer, x: int, y: int, width: int) -> UiBox:
-    return pen.box("android.view.View", x, y, width, fixed_height(pen, w) or 0)
+    return pen.box("android.view.View", x, y, width, _spacer_height(pen, w))
 
 
 def _empty(pen: Pen, w: Empty, x: int, y: int, width: int) -> UiBox:
@@ -474,7 +496,7 @@ def natural_width(pen: Pen, widget: object) -> int | None:
         return None if widget.wide else text + (dp(24) if widget.icon else 0) + dp(40)
     if isinstance(widget, IconButton):
         return dp(48)
-    if isinstance(widget, Icon | Avatar):
+    if isinstance(widget, (Icon, Avatar)):
         return dp(widget.size)
     if isinstance(widget, Chip):
         return pen.natural(widget.text, "label") + dp(32)

@@ -141,11 +141,10 @@ class Database:
             self._store(table, self._filled(table, self._table(table), rows))
 
     def _filled(self, table: str, old: Table, rows: Iterable[Row]) -> Table:
-        schema = self._schema[table]
-        empty = {column: _DEFAULTS[kind] for column, kind in schema.items()}
-        result, key = dict(old.rows), old.next_id
+        empty = {column: _DEFAULTS[kind] for column, kind in self._schema[table].items()}
+        columns, result, key = empty.keys(), dict(old.rows), old.next_id
         for row in rows:
-            if not row.keys() <= schema.keys():
+            if not row.keys() <= columns:
                 self._check(table, row)
             result[key] = {"_id": key, **empty, **row}
             key += 1
