@@ -11,7 +11,7 @@ from turnwise.phone.screen.fonts import fit, text_width, wrap
 from turnwise.phone.toolkit.state import AppPage
 from turnwise.tools.android.node import Node
 
-__all__ = ["NO_CHILDREN", "STYLES", "Paint", "Pen", "TextRow", "TextStyle", "UiBox", "clip", "dp", "shift"]
+__all__ = ["STYLES", "Paint", "Pen", "TextRow", "TextStyle", "UiBox", "clip", "dp", "shift"]
 
 _DP: Final = 2.625  # pixels per dp: 420 dots per inch
 
@@ -39,10 +39,6 @@ class UiBox(Node):
         return self.left, self.top - self.cut[0], self.right, self.bottom + self.cut[1]
 
 
-NO_CHILDREN: Final[list[Node]] = []
-"""The children of a box that never gets any: thousands of empty lists would keep the garbage collector busy."""
-
-
 class TextRow(UiBox):
     """A row of texts, whose boxes are made when `children` are first asked for: readers of the text never ask.
 
@@ -68,7 +64,7 @@ class TextRow(UiBox):
             buttons: the boxes that can.
             fill: returns all boxes, `buttons` among them.
         """
-        super().__init__("android.widget.LinearLayout", *bounds, package=package, children=NO_CHILDREN)
+        super().__init__("android.widget.LinearLayout", *bounds, package=package)
         self.texts, self.buttons = texts, buttons
         self._fill: Callable[[TextRow], list[Node]] | None = fill
         del self.children
@@ -177,7 +173,7 @@ class Pen:
                 shown = (*shown[: lines - 1], fit(" ".join(shown[lines - 1 :]), size, width, bold))
         rid = f"{self.package}:id/{name}" if name else ""
         low = y + line * len(shown)
-        box = UiBox("android.widget.TextView", x, y, x + width, low, text, "", rid, self.package, children=NO_CHILDREN)
+        box = UiBox("android.widget.TextView", x, y, x + width, low, text, "", rid, self.package)
         box.paint = (("text", shown, size, line, bold, colour or own_colour, align, struck),)
         return box
 

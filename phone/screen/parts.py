@@ -10,7 +10,7 @@ from datetime import date
 from functools import partial
 from typing import Any, Final
 
-from turnwise.phone.screen.box import NO_CHILDREN, Paint, Pen, TextRow, UiBox, clip, dp
+from turnwise.phone.screen.box import Paint, Pen, TextRow, UiBox, clip, dp
 from turnwise.phone.screen.fonts import fit, wrap
 from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import (
@@ -90,7 +90,7 @@ def _portrait(pen: Pen, x: int, y: int, size: int, name: str, icon: str = "") ->
 
 def _image(pen: Pen, x: int, y: int, size: int) -> UiBox:
     kind = "android.widget.ImageView"
-    return UiBox(kind, x, y, x + size, y + size, "", "", "", pen.package, children=NO_CHILDREN)
+    return UiBox(kind, x, y, x + size, y + size, "", "", "", pen.package)
 
 
 def _button(pen: Pen, w: Button, x: int, y: int, width: int) -> UiBox:
@@ -228,17 +228,16 @@ def _switch(pen: Pen, w: Switch, x: int, y: int, width: int) -> UiBox:
     row.enabled = w.enabled
     right = x + width - _EDGE - dp(52)
     boxes, left = _lead(pen, w.icon, "", row)
-    row.children = [*boxes, *_titles(pen, row, left, right - dp(12), w.title, w.subtitle)]
     middle = (row.top + row.bottom) // 2
     box = pen.box("android.widget.Switch", right, middle - dp(16), dp(52), dp(32), "switch_widget")
-    _check(row, box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
+    _check(box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
     box.paint = (("switch", box.checked, w.enabled),)
+    row.children = [*boxes, *_titles(pen, row, left, right - dp(12), w.title, w.subtitle), box]
     return row
 
 
-def _check(row: UiBox, box: UiBox, title: str, checked: bool, enabled: bool = True) -> None:
+def _check(box: UiBox, title: str, checked: bool, enabled: bool = True) -> None:
     box.description, box.checkable, box.checked, box.enabled = title, True, checked, enabled
-    row.children.append(box)
 
 
 def _checkbox(pen: Pen, w: Checkbox, x: int, y: int, width: int) -> UiBox:
@@ -248,10 +247,10 @@ def _checkbox(pen: Pen, w: Checkbox, x: int, y: int, width: int) -> UiBox:
     box = pen.box("android.widget.CheckBox", x + dp(4), middle - dp(24), dp(48), dp(48), "checkbox")
     if w.on_tap is not None:
         touch(box, Toggle(w))
-    _check(row, box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
+    _check(box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
     box.paint = (("checkbox", box.checked, w.enabled),)
     left, right = x + dp(4) + dp(48) + dp(12), x + width - _EDGE
-    row.children += _titles(pen, row, left, right, w.title, w.subtitle, struck=w.struck)
+    row.children = [box, *_titles(pen, row, left, right, w.title, w.subtitle, struck=w.struck)]
     return row
 
 
@@ -269,27 +268,28 @@ def _radio(pen: Pen, w: Radio, x: int, y: int, width: int) -> UiBox:
     row = touch(_row(pen, w, x, y, width), w)
     middle = (row.top + row.bottom) // 2
     box = pen.box("android.widget.RadioButton", x + dp(4), middle - dp(24), dp(48), dp(48), "radio")
-    _check(row, box, w.title, w.checked)
+    _check(box, w.title, w.checked)
     box.paint = (("radio", w.checked),)
-    row.children += _titles(pen, row, x + dp(4) + dp(48) + dp(12), x + width - _EDGE, w.title, w.subtitle)
+    titles = _titles(pen, row, x + dp(4) + dp(48) + dp(12), x + width - _EDGE, w.title, w.subtitle)
+    row.children = [box, *titles]
     return row
 
 
 def _slider(pen: Pen, w: Slider, x: int, y: int, width: int) -> UiBox:
     value = int(_value(pen, w.key, w.value))
     row = pen.box(_ROW, x, y, width, pen.tall(dp(24)) + dp(56) if w.title else dp(56))
-    top = y + dp(8)
+    boxes, top = [], y + dp(8)
     if w.title:
-        row.children.append(pen.text(w.title, x + _EDGE, top, width - 2 * _EDGE, "body", "title"))
+        boxes.append(pen.text(w.title, x + _EDGE, top, width - 2 * _EDGE, "body", "title"))
         top += pen.tall(dp(24))
     left = x + _EDGE
     if w.icon:
-        row.children.append(_symbol(pen, left, top + dp(12), dp(24), w.icon))
+        boxes.append(_symbol(pen, left, top + dp(12), dp(24), w.icon))
         left += dp(36)
     bar = touch(pen.box("android.widget.SeekBar", left, top, x + width - _EDGE - left, dp(48), w.key or "seekbar"), w)
     bar.text, bar.description = str(value), w.title or w.icon
     bar.paint = (("slider", (value - w.minimum) / max(1, w.maximum - w.minimum)),)
-    row.children.append(bar)
+    row.children = [*boxes, bar]
     return row
 
 
@@ -317,10 +317,10 @@ def _text_field(pen: Pen, w: TextField, x: int, y: int, width: int) -> UiBox:
     view = (lines if w.multiline else (drawn,), drawn, offset, font.size, font.line, inset, room)
     cursor = pen.page.selection if focused else None
     box.paint = (("field", w.label, w.hint, w.icon, bool(w.error), focused, cursor, view, w.multiline),)
-    row.children.append(box)
+    row.children = boxes = [box]
     if w.error:
         top = box.bottom + dp(2)
-        row.children.append(pen.text(w.error, box.left + dp(16), top, room, "caption", "textinput_error", "error"))
+        boxes.append(pen.text(w.error, box.left + dp(16), top, room, "caption", "textinput_error", "error"))
     return row
 
 
@@ -345,7 +345,7 @@ def _picker(pen: Pen, w: Choice | DateField | TimeField, x: int, y: int, width: 
     box = touch(pen.box(kind, x + _EDGE, y + dp(6), width - 2 * _EDGE, height, w.key), w)
     box.text, box.description = format_date(value) if isinstance(w, DateField) else value, w.label
     box.paint = (("picker", w.label, box.text, icon, font.size),)
-    row.children.append(box)
+    row.children = [box]
     return row
 
 
@@ -374,7 +374,7 @@ def _chip(pen: Pen, w: Chip, x: int, y: int, width: int) -> UiBox:
 def _section(pen: Pen, w: Section, x: int, y: int, width: int) -> UiBox:
     row = pen.box("android.widget.FrameLayout", x, y, width, _section_height(pen, w))
     top = row.bottom - pen.style("label").line - dp(6)
-    row.children.append(pen.text(w.text, x + _EDGE, top, width - 2 * _EDGE, "label", "title", "primary"))
+    row.children = [pen.text(w.text, x + _EDGE, top, width - 2 * _EDGE, "label", "title", "primary")]
     return row
 
 
@@ -409,11 +409,11 @@ def _bubble(pen: Pen, w: Bubble, x: int, y: int, width: int) -> UiBox:
         touch(box, w, tap=False, hold=True)
     box.text = w.text
     box.paint = (("bubble", lines, font.size, font.line, w.mine),)
-    row.children.append(box)
+    row.children = boxes = [box]
     if w.detail:
         align = "right" if w.mine else "left"
         text = pen.text(w.detail, x + _EDGE, box.bottom, width - 2 * _EDGE, "small", "message_detail", align=align)
-        row.children.append(text)
+        boxes.append(text)
     return row
 
 
