@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -69,7 +69,7 @@ class TextRow(UiBox):
         self._fill: Callable[[TextRow], list[Node]] | None = fill
         del self.children
 
-    def __getattr__(self, name: str) -> list[Node]:
+    def __getattr__(self, name: str) -> Sequence[Node]:
         """Make the boxes: they are asked for, and not there."""
         if name != "children":
             raise AttributeError(name)
