@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from turnwise.phone.screen.box import Paint, Pen, TextRow, UiBox, clip, dp
-from turnwise.phone.screen.fonts import fit, wrap
+from turnwise.phone.screen.fonts import fit, text_width, wrap
 from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -161,7 +161,7 @@ def _spacer_height(pen: Pen, w: Spacer) -> int:
     return dp(w.height)
 
 
-_HEIGHTS: Final[dict[type, Callable[[Pen, Any], int]]] = {
+_HEIGHTS: Final[dict[type, Callable[..., int]]] = {
     **dict.fromkeys((Item, Switch, Checkbox, Radio), _row_height),
     Section: _section_height,
     Divider: _divider_height,
@@ -326,8 +326,6 @@ def _text_field(pen: Pen, w: TextField, x: int, y: int, width: int) -> UiBox:
 
 def _first_shown(text: str, pen: Pen, size: int, room: int) -> int:
     """Return the first character of a long line that is shown, so that its end can be seen."""
-    from turnwise.phone.screen.fonts import text_width
-
     start = 0
     while start < len(text) and text_width(text[start:], size) > room:
         start += 1
@@ -412,8 +410,9 @@ def _bubble(pen: Pen, w: Bubble, x: int, y: int, width: int) -> UiBox:
     row.children = boxes = [box]
     if w.detail:
         align = "right" if w.mine else "left"
-        text = pen.text(w.detail, x + _EDGE, box.bottom, width - 2 * _EDGE, "small", "message_detail", align=align)
-        boxes.append(text)
+        boxes.append(
+            pen.text(w.detail, x + _EDGE, box.bottom, width - 2 * _EDGE, "small", "message_detail", align=align)
+        )
     return row
 
 
