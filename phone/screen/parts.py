@@ -214,8 +214,7 @@ def _in_item(pen: Pen, w: Item, end: UiBox | None, row: UiBox) -> list[Node]:
         y = (row.top + row.bottom) // 2 - pen.style("caption").line // 2
         tail.append(pen.text(w.trailing, right, y, wide, "caption", "trailing", align="right"))
         right -= dp(12)
-    if end is not None:
-        tail.append(end)
+    tail += [] if end is None else [end]
     return [*lead, *_titles(pen, row, left, right, w.title, w.subtitle, bold=w.bold), *tail]
 
 
@@ -409,10 +408,8 @@ def _bubble(pen: Pen, w: Bubble, x: int, y: int, width: int) -> UiBox:
     box.paint = (("bubble", lines, font.size, font.line, w.mine),)
     row.children = boxes = [box]
     if w.detail:
-        align = "right" if w.mine else "left"
-        boxes.append(
-            pen.text(w.detail, x + _EDGE, box.bottom, width - 2 * _EDGE, "small", "message_detail", align=align)
-        )
+        align, room = "right" if w.mine else "left", width - 2 * _EDGE
+        boxes.append(pen.text(w.detail, x + _EDGE, box.bottom, room, "small", "message_detail", align=align))
     return row
 
 
