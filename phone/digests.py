@@ -7,7 +7,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from turnwise.phone.toolkit.identity_cache import identity_cache
-from turnwise.phone.toolkit.state import HOME, Event, File, Notification, State
+from turnwise.phone.toolkit.state import HOME, Event, File, Notification, State, tuple_text
 from turnwise.phone.toolkit.tables import Table
 
 __all__ = ["files_key", "pages_text", "settings_key", "tables_key"]
@@ -50,12 +50,11 @@ def pages_text(state: State) -> str:
     snackbar = state.snackbar and (state.snackbar.text, state.snackbar.label)
     front, *behind = state.tasks
     open_tasks = [front, *(task for task in behind if task.package != HOME)]  # which always opens at its first page
-    tasks = [f"({task.package!r}, {_tuple([page.text for page in task.pages])})" for task in open_tasks]
-    return _tuple(
+    return tuple_text(
         [
             repr(state.clock),
-            _tuple(tasks),
-            _tuple([page.text for page in state.windows]),
+            tuple_text([task.text for task in open_tasks]),
+            tuple_text([page.text for page in state.windows]),
             repr(state.clipboard),
             repr(snackbar),
             _notifications_text(state.notifications),
@@ -80,8 +79,3 @@ def _events_text(events: tuple[Event, ...]) -> str:
 @identity_cache(64)
 def _names_text(names: frozenset[str] | frozenset[tuple[str, str]]) -> str:
     return repr(sorted(names))
-
-
-def _tuple(texts: list[str]) -> str:
-    """Return the `repr` of a tuple from those of what is in it."""
-    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
@@ -31,8 +30,6 @@ from turnwise.phone.toolkit.widgets import Screen, Window, wrong_field
 from turnwise.tools.android.node import Node, write_xml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from PIL.Image import Image
 
 __all__ = ["CLOCK", "HOME", "Phone", "UnknownApp"]
@@ -42,6 +39,22 @@ CLOCK: Final = datetime(2023, 10, 15, 15, 34)
 
 SYSTEM: Final = "com.android.systemui"
 _SIZE: Final = (1080, 2400)
+
+
+class _Input:
+    """Around what an input does: the phone has changed then, even if it has raised."""
+
+    __slots__ = ("_changed",)
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Note the change."""
+        self._changed()
 
 
 class Phone(PhoneData):
@@ -124,7 +137,7 @@ class Phone(PhoneData):
             problem = wrong_field(window) or f"it cannot be laid out: {type(error).__name__}: {error}"
             raise BrokenApp(f"{page.package}: screen {page.screen!r}: {problem}") from error
         frame.asked = context.asked
-        context.phone = None  # type: ignore[assignment]  # a kept frame must not keep the phone: rows of lists hold their context
+        context.let_go()
         return frame
 
     def tree(self) -> Node:
@@ -235,12 +248,8 @@ class Phone(PhoneData):
                 self.run(event.action, event.package)
             self.state.clock = end
 
-    @contextmanager
-    def _input(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self._changed()
+    def _input(self) -> _Input:
+        return _Input(self._changed)
 
     # State
 

@@ -95,7 +95,7 @@ class PhoneData(ABC):
 
     def tables(self, package: str) -> Database:
         """Return the tables of an app, filled from the seed when they are first used."""
-        app = self.find_app(package)
+        app = self.apps.get(package) or self.find_app(package)
         tables = self.state.tables(package)
         if tables is None:
             tables = dict(self._first_tables(package))

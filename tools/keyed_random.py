@@ -19,6 +19,8 @@ T = TypeVar("T")
 class KeyedRandom:
     """A random generator seeded with a text."""
 
+    __slots__ = ("_next",)
+
     def __init__(self, key: str) -> None:
         """Seed with the 16-byte BLAKE2b digest of `key`."""
         digest = hashlib.blake2b(key.encode(), digest_size=16).digest()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from turnwise.phone.screen.box import TextRow
 from turnwise.tools.android.node import Node
 
 __all__ = ["ScreenElement", "find", "folded", "leaves", "normal"]
@@ -79,27 +80,29 @@ def normal(text: str) -> str:
 
 def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     """Return the elements of a screen of this width and height, each row as one."""
-    width, height = size
     elements: list[ScreenElement] = []
-    waiting = [(root, False)]  # and whether it is in something that can be touched
-    while waiting:
-        node, inside = waiting.pop()
-        touchable, children = node.clickable or node.long_clickable, node.children
-        speaks = not inside and (node.text or node.description or node.checkable)
-        if (touchable or speaks) and _visible(node, width, height):
-            texts, checkable, checked, selected = _own(node), node.checkable, node.checked, node.selected
-            if touchable and children:
-                state = [checkable, checked, selected]
-                _gather(node, texts, state)
-                checkable, checked, selected = state
-            if len(texts) > 1:
-                texts = list(dict.fromkeys(texts))
-            kind = _kind(node, checkable)
-            elements.append(ScreenElement(len(elements), node, tuple(texts), kind, checkable, checked, selected))
-        if children:
-            inside = inside or touchable
-            waiting += [(child, inside) for child in reversed(children)]
+    _fold(root, False, size, elements)
     return elements
+
+
+def _fold(node: Node, inside: bool, size: tuple[int, int], elements: list[ScreenElement]) -> None:
+    """Add the elements of a node; `inside`: it is in something that can be touched."""
+    touchable, row = node.clickable or node.long_clickable, node if isinstance(node, TextRow) and node.closed else None
+    children = node.children if row is None else row.buttons
+    speaks = touchable or (not inside and (node.text or node.description or node.checkable))
+    if speaks and _visible(node, size):
+        texts = _own(node) if row is None else row.texts
+        checkable, checked, selected = node.checkable, node.checked, node.selected
+        if touchable and children and row is None:
+            state = [checkable, checked, selected]
+            _gather(node, texts, state)
+            checkable, checked, selected = state
+        kind, unique = _kind(node, checkable), tuple(dict.fromkeys(texts) if len(texts) > 1 else texts)
+        elements.append(ScreenElement(len(elements), node, unique, kind, checkable, checked, selected))
+    if children:
+        inside = inside or touchable
+        for child in children:
+            _fold(child, inside, size, elements)
 
 
 def _own(node: Node) -> list[str]:
@@ -108,7 +111,8 @@ def _own(node: Node) -> list[str]:
     return [node.description] if node.description else []
 
 
-def _visible(node: Node, width: int, height: int) -> bool:
+def _visible(node: Node, size: tuple[int, int]) -> bool:
+    width, height = size
     left, right, top, bottom = node.left, node.right, node.top, node.bottom
     return left < right and left < width and right > 0 and top < bottom and top < height and bottom > 0
 
@@ -147,9 +151,8 @@ def _kind(node: Node, checkable: bool) -> str:
 
 def leaves(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     """Return the elements that AndroidWorld lists: leaves, nodes with a description, and nodes that scroll."""
-    width, height = size
     nodes = [node for node in root.walk() if not node.children or node.description or node.scrollable]
-    shown = [node for node in nodes if _visible(node, width, height)]
+    shown = [node for node in nodes if _visible(node, size)]
     return [
         ScreenElement(
             i, node, tuple(_own(node)), _kind(node, node.checkable), node.checkable, node.checked, node.selected

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from turnwise.envs.android.elements import ScreenElement, folded, leaves
 from turnwise.envs.android.tasks.expert import Writer, as_read, by_leaves
 from turnwise.envs.points import PointScale
+from turnwise.phone.screen.box import TextRow
 from turnwise.phone.screen.frames import KEPT
 from turnwise.tools.android.node import Node
 
@@ -36,18 +37,25 @@ def compact(elements: Sequence[ScreenElement], scrolls: bool) -> str:
 def _compact_line(element: ScreenElement) -> str:
     kind, node = element.kind, element.node
     if kind == "text":
-        words = " ".join(map(_quote, element.texts))
+        words = _quoted(element.texts)
     elif kind in ("field", "slider", "choice"):
         words = f"{kind} {_quote(node.description)}: {_quote(node.text)}"
         if node.focused:
             words += " focused"
     else:
-        words = f"{kind} {' '.join(map(_quote, element.texts))}".rstrip()
+        words = f"{kind} {_quoted(element.texts)}" if element.texts else kind
     if element.checkable:
         words += f" {_STATES.get(kind, _STATES['checkbox'])[element.checked]}"
     if element.selected:
         words += " selected"
     return f"{element.index} {words}" if node.enabled else f"{element.index} {words} disabled"
+
+
+def _quoted(texts: tuple[str, ...]) -> str:
+    together = "".join(texts)
+    if together.isprintable() and '"' not in together and "\\" not in together:  # which quotes would need no escapes in
+        return '"' + '" "'.join(texts) + '"' if texts else ""
+    return " ".join(map(_quote, texts))
 
 
 def _quote(text: str) -> str:
@@ -141,7 +149,8 @@ def scrolls(root: Node) -> bool:
     for node in waiting:
         if node.scrollable:
             return True
-        waiting += node.children  # which the loop comes to in its turn
+        if not isinstance(node, TextRow):  # which never scrolls, and makes its boxes when they are asked for
+            waiting += node.children  # which the loop comes to in its turn
     return False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from turnwise.tools.android.node import Node
@@ -62,7 +62,7 @@ def _instance(matches: list[Node], selector: JsonObject) -> list[Node]:
     return matches if at is None else matches[int(at) : int(at) + 1]
 
 
-def _siblings(root: Node, node: Node) -> list[Node]:
+def _siblings(root: Node, node: Node) -> Sequence[Node]:
     return next((parent.children for parent in root.walk() if any(child is node for child in parent.children)), [])
 
 

@@ -170,12 +170,12 @@ def _month(ctx: Context, day: date) -> list[Widget]:
     events = _events(ctx, day.replace(day=1), day.replace(day=last))
     cells: list[Widget] = [Tile(name, kind="day", colour="muted") for name in "MTWTFSS"]
     cells += [Tile("", kind="day")] * day.replace(day=1).weekday()
-    month = f"{day:%B %Y}"
+    month, today = f"{day:%B %Y}", ctx.today
     for number in range(1, last + 1):
         cell_day = day.replace(day=number)
         count = len(events.get(cell_day, ()))
         label = f"{number} {month}" + (f", {count} event{'s' * (count > 1)}" if count else "")
-        tap, marked = keeps("day", cell_day.isoformat()), cell_day == ctx.today
+        tap, marked = keeps("day", cell_day.isoformat()), cell_day == today
         cells.append(Tile(str(number), tap, "", "", "day", cell_day == day, marked, label, dots=count))
     return [Grid(cells, columns=7, gap=4, padding=8), Spacer(8), Section(_say(day)), *_items(events.get(day, []))]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from turnwise.phone.toolkit import folders as storage
@@ -71,8 +73,13 @@ def _when(ctx: Context, path: str) -> datetime:
     return to_datetime(ctx.phone.files[path].modified)
 
 
-def _shapes(ctx: Context, path: str) -> tuple[Shape, ...]:
-    drawing = drawing_of(ctx.read_file(path) or b"")
+def _drawn(ctx: Context, path: str) -> Callable[[], tuple[Shape, ...]]:
+    """Return what draws a picture, for screenshots."""
+    return partial(_shapes, path, ctx.read_file(path) or b"")
+
+
+def _shapes(path: str, data: bytes) -> tuple[Shape, ...]:
+    drawing = drawing_of(data)
     if drawing:
         return scene(*drawing)
     frame = Shape("box", ((0, 0), (WIDTH, HEIGHT)), "field")
@@ -82,7 +89,7 @@ def _shapes(ctx: Context, path: str) -> tuple[Shape, ...]:
 def _thumbnail(ctx: Context, path: str) -> Picture:
     name = posixpath.basename(path)
     return Picture(
-        _shapes(ctx, path),
+        _drawn(ctx, path),
         WIDTH,
         HEIGHT,
         name,
@@ -143,7 +150,7 @@ def picture(ctx: Context, path: str) -> Screen:
         f"{when.day} {when:%B %Y}",
         [
             Spacer(64),
-            Picture(_shapes(ctx, path), WIDTH, HEIGHT, posixpath.basename(path)),
+            Picture(_drawn(ctx, path), WIDTH, HEIGHT, posixpath.basename(path)),
             Spacer(16),
             Text(posixpath.basename(path), align="center"),
             Text(posixpath.basename(posixpath.dirname(path)), style="caption", align="center"),

@@ -180,8 +180,9 @@ def _close(point: Point, others: list[Columns]) -> bool:
 
 
 def _spots(random: KeyedRandom, ground: Town, near: Point | None) -> Iterator[tuple[StreetPoint, int]]:
+    beside = ground.nearest(*near).edge if near else 0
     while True:
-        edge = ground.nearest(*near).edge if near else random.between(0, len(ground.edges) - 1)
+        edge = beside if near else random.between(0, len(ground.edges) - 1)
         if near or ground.edges[edge].kind != "path":
             yield StreetPoint(edge, random.between(15, 85) / 100), random.between(0, 1)
         near = None if near and random.chance(0.05) else near

@@ -80,13 +80,15 @@ class Town:
 
     def nearest(self, x: float, y: float) -> StreetPoint:
         """Return the spot on a street that is nearest to a point."""
-        best, spot = math.inf, StreetPoint(0, 0.0)
+        best, nearest, share = math.inf, 0, 0.0
         for i, edge in enumerate(self.edges):
-            along = _share(self.crossings[edge.start], self.crossings[edge.end], (x, y))
-            away = math.dist((x, y), between(self.crossings[edge.start], self.crossings[edge.end], along))
-            if away < best:
-                best, spot = away, StreetPoint(i, along)
-        return spot
+            start, end = self.crossings[edge.start], self.crossings[edge.end]
+            if math.dist((x, y), start) - edge.length < best:  # else no part of the street can be nearer
+                along = _share(start, end, (x, y))
+                away = math.dist((x, y), between(start, end, along))
+                if away < best:
+                    best, nearest, share = away, i, along
+        return StreetPoint(nearest, share)
 
 
 def between(a: Point, b: Point, share: float) -> Point:

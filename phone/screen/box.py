@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -10,7 +11,7 @@ from turnwise.phone.screen.fonts import fit, text_width, wrap
 from turnwise.phone.toolkit.state import AppPage
 from turnwise.tools.android.node import Node
 
-__all__ = ["NO_CHILDREN", "STYLES", "Paint", "Pen", "TextStyle", "UiBox", "clip", "dp", "shift"]
+__all__ = ["STYLES", "Paint", "Pen", "TextRow", "TextStyle", "UiBox", "clip", "dp", "shift"]
 
 _DP: Final = 2.625  # pixels per dp: 420 dots per inch
 
@@ -38,8 +39,50 @@ class UiBox(Node):
         return self.left, self.top - self.cut[0], self.right, self.bottom + self.cut[1]
 
 
-NO_CHILDREN: Final[list[Node]] = []
-"""The children of a box that never gets any: thousands of empty lists would keep the garbage collector busy."""
+class TextRow(UiBox):
+    """A row of texts, whose boxes are made when `children` are first asked for: readers of the text never ask.
+
+    Until then `texts` and `buttons` say all that matters of what is in the row.
+    """
+
+    __slots__ = ("_fill", "buttons", "texts")
+
+    def __init__(
+        self,
+        bounds: tuple[int, int, int, int],
+        package: str,
+        texts: list[str],
+        buttons: list[Node],
+        fill: Callable[[TextRow], list[Node]],
+    ) -> None:
+        """Make a row without the boxes in it.
+
+        Args:
+            bounds: left, top, right and bottom.
+            package: of the app.
+            texts: of the boxes that cannot be touched apart from the row, in their order.
+            buttons: the boxes that can.
+            fill: returns all boxes, `buttons` among them.
+        """
+        super().__init__("android.widget.LinearLayout", *bounds, package=package)
+        self.texts, self.buttons = texts, buttons
+        self._fill: Callable[[TextRow], list[Node]] | None = fill
+        del self.children
+
+    def __getattr__(self, name: str) -> Sequence[Node]:
+        """Make the boxes: they are asked for, and not there."""
+        if name != "children":
+            raise AttributeError(name)
+        fill = self._fill
+        if fill is not None:  # else another thread was faster
+            self.children = fill(self)
+            self._fill = None
+        return self.children
+
+    @property
+    def closed(self) -> bool:
+        """Whether the boxes were not made yet: once they are there, they can be moved, cut or covered."""
+        return self._fill is not None
 
 
 class TextStyle(NamedTuple):
@@ -89,8 +132,11 @@ class Pen:
 
     def box(self, class_name: str, x: int, y: int, width: int, height: int, name: str = "") -> UiBox:
         """Return an empty box of the app; `name` becomes the resource id."""
-        rid = f"{self.package}:id/{name}" if name else ""
-        return UiBox(class_name, x, y, x + width, y + height, "", "", rid, self.package)
+        return UiBox(class_name, x, y, x + width, y + height, "", "", self.resource(name), self.package)
+
+    def resource(self, name: str) -> str:
+        """Return the resource id that a name becomes, "" for none."""
+        return f"{self.package}:id/{name}" if name else ""
 
     def text(
         self,
@@ -127,7 +173,7 @@ class Pen:
                 shown = (*shown[: lines - 1], fit(" ".join(shown[lines - 1 :]), size, width, bold))
         rid = f"{self.package}:id/{name}" if name else ""
         low = y + line * len(shown)
-        box = UiBox("android.widget.TextView", x, y, x + width, low, text, "", rid, self.package, children=NO_CHILDREN)
+        box = UiBox("android.widget.TextView", x, y, x + width, low, text, "", rid, self.package)
         box.paint = (("text", shown, size, line, bold, colour or own_colour, align, struck),)
         return box
 
@@ -141,19 +187,21 @@ def clip(box: UiBox, top: int, bottom: int) -> bool:
     """Cut a box and those in it to a range of rows; return False if too little is left to be seen."""
     if box.top >= top and box.bottom <= bottom:
         return True
+    children = box.children  # those of a row of texts are made now, where it was laid out
     above, below = max(0, top - box.top), max(0, box.bottom - bottom)
     if box.bottom - box.top - above - below < min(20, box.bottom - box.top):
         return False
     box.top += above
     box.bottom -= below
     box.cut = (above, below)
-    box.children = [child for child in box.children if clip(child, top, bottom)]  # type: ignore[arg-type]
+    box.children = [child for child in children if clip(child, top, bottom)]  # type: ignore[arg-type]
     return True
 
 
 def shift(box: UiBox, down: int) -> None:
     """Move a box and those in it."""
+    children = box.children  # those of a row of texts are made now, where it was laid out
     box.top += down
     box.bottom += down
-    for child in box.children:
+    for child in children:
         shift(child, down)  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ def _column(pen: Pen, w: Column, x: int, y: int, width: int) -> UiBox:
     pad = dp(w.padding)
     box = pen.box("android.widget.LinearLayout", x, y, width, 0)
     children = stack(pen, w.children, x + pad, y + pad, width - 2 * pad, dp(w.gap))
-    box.children = list(children)
+    box.children = children
     box.bottom = (children[-1].bottom if children else y + pad) + pad
     return box
 
@@ -82,16 +82,16 @@ def _row(pen: Pen, w: Row, x: int, y: int, width: int) -> UiBox:
     left = width - 2 * pad - gap * max(0, len(widths) - 1) - sum(wide or 0 for wide in widths)
     share = max(1, left // max(1, widths.count(None)))
     box = pen.box("android.widget.LinearLayout", x, y, width, 0)
-    at = x + pad
+    boxes, at = [], x + pad
     for child, wide in zip(w.children, widths, strict=True):
         room = max(1, min(share if wide is None else wide, x + width - at))  # none reaches out of its row
         if not isinstance(child, Spacer):
-            box.children.append(place(pen, child, at, y, room))
+            boxes.append(place(pen, child, at, y, room))
         at += room + gap
-    height = max((child.bottom - y for child in box.children), default=0)
-    for placed in box.children:
-        shift(placed, (height - (placed.bottom - y)) // 2)  # type: ignore[arg-type]
-    box.bottom = y + height
+    height = max((placed.bottom - y for placed in boxes), default=0)
+    for placed in boxes:
+        shift(placed, (height - (placed.bottom - y)) // 2)
+    box.children, box.bottom = boxes, y + height
     return box
 
 
@@ -101,7 +101,7 @@ def _card(pen: Pen, w: Card, x: int, y: int, width: int) -> UiBox:
         touch(box, w, w.on_tap is not None, w.on_long_press is not None)
     children = stack(pen, w.children, x, y + dp(12), width)
     box.description, box.selected = w.description, w.selected
-    box.children = list(children)
+    box.children = children
     box.bottom = (children[-1].bottom if children else y) + dp(12)
     box.paint = (("card", w.colour, w.selected),)
     outer = pen.box("android.widget.FrameLayout", x, y, width, box.bottom - y + dp(10))
@@ -113,15 +113,15 @@ def _grid(pen: Pen, w: Grid, x: int, y: int, width: int) -> UiBox:
     pad, gap = dp(w.padding), dp(w.gap)
     wide = (width - 2 * pad - gap * (w.columns - 1)) // w.columns
     box = pen.box("android.widget.GridView", x, y, width, 0)
-    bottom = top = y
+    boxes, bottom, top = [], y, y
     for i, child in enumerate(w.children):
         column = i % w.columns
         if column == 0:
             top = bottom + (gap if i else 0)
         placed = place(pen, child, x + pad + column * (wide + gap), top, wide)
-        box.children.append(placed)
+        boxes.append(placed)
         bottom = max(bottom, placed.bottom)
-    box.bottom = bottom
+    box.children, box.bottom = boxes, bottom
     return box
 
 
@@ -168,13 +168,14 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
     at = min(limit, scroll if scroll is not None else limit if from_end else 0)
     focus = _focus(pieces, start) if pen.page.focus else None
     # Where the stack stands follows from its height, which is known only now: what was built too far up or down moves.
+    boxes: list[UiBox] = []
     y = viewport.top - at
     off = y - start
     for height, piece in pieces:
         if y < viewport.bottom and y + height > viewport.top:
-            viewport.children += _visible(pen, piece, height, y, viewport, off)
+            boxes += _visible(pen, piece, height, y, viewport, off)
         y += height
-    viewport.scrollable = limit > 0
+    viewport.children, viewport.scrollable = boxes, limit > 0
     return at, limit, focus
 
 

@@ -126,4 +126,4 @@ def _values(phone: ScreenPhone, names: tuple[Read, ...]) -> list[object]:
 
 def _same(old: object, new: object) -> bool:
     """Return whether two values are the same: values never change, so most that are equal are the same object."""
-    return old is new or (isinstance(old, str | int) and old == new)
+    return old is new or (isinstance(old, (str, int)) and old == new)

@@ -47,6 +47,7 @@ def _board(numbers: bool, mode: str, width: int, top: int, height: int) -> UiBox
     rows = _NUMBERS if numbers else _SYMBOLS if mode == "symbols" else _LETTERS
     board = UiBox("android.widget.FrameLayout", 0, top, width, top + height, package=_PACKAGE)
     board.paint = (("keyboard",),)
+    board.children = boxes = []
     edge, gap = dp(4), dp(6)
     each = (height - 2 * edge) // len(rows)
     for i, line in enumerate(rows):
@@ -62,6 +63,6 @@ def _board(numbers: bool, mode: str, width: int, top: int, height: int) -> UiBox
             box.package = _PACKAGE
             box.text, box.description = (char, "") if len(name) == 1 else ("", _LABELS[name])
             box.paint = (("key", char, mode == "shift"),)
-            board.children.append(touch(box, Key(char)))
+            boxes.append(touch(box, Key(char)))
             x += wide
     return board

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
-from turnwise.phone.screen.box import Pen, UiBox, clip, dp, shift
+from turnwise.phone.screen.box import Pen, TextRow, UiBox, clip, dp, shift
 from turnwise.phone.screen.containers import place, scrolled, stack
 from turnwise.phone.screen.keyboard import keyboard_box, keyboard_height
 from turnwise.phone.screen.parts import touch
 from turnwise.phone.toolkit.handlers import Do
 from turnwise.phone.toolkit.state import AppPage, Snackbar
 from turnwise.phone.toolkit.widgets import Button, Dialog, Fab, IconButton, Menu, Screen, Sheet, Tab, Widget, Window
+from turnwise.tools.android.node import Node
 
 __all__ = ["NAVIGATION", "STATUS", "Frame", "Keys", "lay_out"]
 
@@ -155,7 +156,7 @@ def _fill(pen: Pen, frame: Frame, body: Sequence[Widget], viewport: UiBox, from_
 def _fixed(pen: Pen, widgets: Sequence[Widget], y: int) -> UiBox:
     boxes = stack(pen, widgets, 0, y, pen.width)
     part = pen.box("android.widget.LinearLayout", 0, y, pen.width, boxes[-1].bottom - y)
-    part.children = list(boxes)
+    part.children = boxes
     part.paint = (("bar",),)
     return part
 
@@ -163,19 +164,17 @@ def _fixed(pen: Pen, widgets: Sequence[Widget], y: int) -> UiBox:
 def _app_bar(pen: Pen, w: Screen, first: bool) -> UiBox:
     bar = pen.box("android.view.ViewGroup", 0, STATUS, pen.width, _BAR, "toolbar")
     bar.paint = (("bar",),)
-    left, right = dp(20), pen.width - dp(4)
+    boxes, left, right = [], dp(20), pen.width - dp(4)
     if w.up and (not first or w.on_back):
-        bar.children.append(
-            _icon_at(pen, w.up_icon, "Navigate up" if w.up_icon == "back" else "Close", w.on_back, dp(4))
-        )
+        boxes.append(_icon_at(pen, w.up_icon, "Navigate up" if w.up_icon == "back" else "Close", w.on_back, dp(4)))
         left = dp(60)
     actions = [place(pen, action, right - dp(48) * (i + 1), STATUS + dp(8), dp(48)) for i, action in _numbered(w)]
     right -= dp(48) * len(w.actions)
     font = pen.style("title")
     y = STATUS + (_BAR - font.line) // 2
     if w.title:
-        bar.children.append(pen.text(w.title, left, y, right - left, "title", "action_bar_title"))
-    bar.children += reversed(actions)
+        boxes.append(pen.text(w.title, left, y, right - left, "title", "action_bar_title"))
+    bar.children = [*boxes, *reversed(actions)]
     return bar
 
 
@@ -195,11 +194,12 @@ def _tabs(pen: Pen, tabs: Sequence[Tab], y: int, height: int, kind: str) -> UiBo
     bar.paint = (("bar",),)
     wide = pen.width // len(tabs)
     size = pen.style("label" if kind == "tabs" else "small").size
+    bar.children = boxes = []
     for i, tab in enumerate(tabs):
         box = touch(pen.box("android.widget.LinearLayout", i * wide, y, wide, height), tab)
         box.text, box.selected = tab.text, tab.selected
         box.paint = (("tab", tab.text, tab.icon, tab.selected, kind, size),)
-        bar.children.append(box)
+        boxes.append(box)
     return bar
 
 
@@ -210,7 +210,7 @@ def _float(pen: Pen, root: UiBox, viewport: UiBox, fab: Fab, low: int) -> None:
     box.text, box.description = fab.text, fab.description
     box.paint = (("fab", fab.icon, fab.text, pen.style("label").size),)
     uncover(viewport, box)
-    root.children.append(box)
+    root.children = [*root.children, box]
 
 
 def uncover(box: UiBox, front: UiBox) -> None:
@@ -221,7 +221,7 @@ def uncover(box: UiBox, front: UiBox) -> None:
     for child in box.children:
         covered = (child.clickable or child.long_clickable) and front.contains(*child.center)
         if not covered:
-            if child.children:
+            if child.bottom > front.top and child.top < front.bottom and child.children:
                 uncover(child, front)  # type: ignore[arg-type]
             visible.append(child)
     box.children = visible
@@ -234,6 +234,7 @@ def _snackbar(pen: Pen, root: UiBox, snackbar: Snackbar, low: int) -> int:
     bar.paint = (("snackbar",),)
     room = bar.right - bar.left - dp(32)
     y = top + (height - pen.style("body").line) // 2
+    buttons = []
     if snackbar.label:
         wide = pen.natural(snackbar.label, "label") + dp(32)
         room -= wide
@@ -242,10 +243,10 @@ def _snackbar(pen: Pen, root: UiBox, snackbar: Snackbar, low: int) -> int:
         )
         button.text = snackbar.label
         button.paint = (("link", snackbar.label, pen.style("label").size),)
-        bar.children.append(button)
+        buttons.append(button)
     text = pen.text(snackbar.text, bar.left + dp(16), y, room, "body", "snackbar_text", "on_inverse")
-    bar.children.insert(0, text)
-    root.children.append(bar)
+    bar.children = [text, *buttons]
+    root.children = [bar]
     return top - dp(8)
 
 
@@ -255,7 +256,7 @@ def _panel(pen: Pen, frame: Frame, left: int, top: int, right: int, bottom: int,
     # A dialog is a window of its own: its dump begins with the panel, and a touch outside of the root closes it.
     root = frame.root
     root.left, root.top, root.right, root.bottom = left, top, right, bottom
-    root.children.append(panel)
+    root.children = [panel]
     return panel
 
 
@@ -272,15 +273,15 @@ def _dialog(pen: Pen, frame: Frame, w: Dialog, low: int) -> None:
     top = (STATUS + low - total) // 2
     panel = _panel(pen, frame, left, top, left + width, top + total, "dialog")
     title.top, title.bottom = top + dp(24), top + dp(24) + title.bottom
-    panel.children.append(title)
+    panel.children = boxes = [title]
     if w.body:
         viewport = pen.box("android.widget.ScrollView", left + dp(8), top + head, width - dp(16), total - head - foot)
         _fill(pen, frame, w.body, viewport)
-        panel.children.append(viewport)
+        boxes.append(viewport)
     for button in buttons:
         button.top += panel.bottom - dp(8)
         button.bottom += panel.bottom - dp(8)
-        panel.children.append(button)
+    boxes += buttons
 
 
 def _buttons(pen: Pen, buttons: Sequence[Button], left: int, width: int) -> list[UiBox]:
@@ -316,17 +317,23 @@ def _menu(pen: Pen, frame: Frame, w: Menu, low: int) -> None:
     frame.scroll_limit = max(0, natural - total)
     frame.scroll = min(frame.page.scroll or 0, frame.scroll_limit)
     viewport.scrollable = frame.scroll_limit > 0
+    boxes = []
     for i, entry in enumerate(w.entries):
+        top = viewport.top + i * each - frame.scroll
         box = touch(
-            pen.box("android.widget.LinearLayout", left, viewport.top + i * each - frame.scroll, width, each), entry
+            TextRow((left, top, left + width, top + each), pen.package, [entry[0]], [], partial(_in_entry, pen)), entry
         )
         box.selected = bool(w.selected) and entry[0] == w.selected
         box.paint = (("round", "container", dp(8), dp(4)),) if box.selected else ()
-        y = box.top + (each - pen.style("body").line) // 2
-        box.children = [pen.text(entry[0], left + dp(16), y, width - dp(32), "body", "title")]
         if clip(box, viewport.top, viewport.bottom):
-            viewport.children.append(box)
-    panel.children.append(viewport)
+            boxes.append(box)
+    viewport.children, panel.children = boxes, [viewport]
+
+
+def _in_entry(pen: Pen, row: TextRow) -> list[Node]:
+    """Return the text in a row of a menu."""
+    y = row.top + (row.bottom - row.top - pen.style("body").line) // 2
+    return [pen.text(row.texts[0], row.left + dp(16), y, row.right - row.left - dp(32), "body", "title")]
 
 
 def _sheet(pen: Pen, frame: Frame, w: Sheet, low: int) -> None:
@@ -335,22 +342,24 @@ def _sheet(pen: Pen, frame: Frame, w: Sheet, low: int) -> None:
     total = min(head + sum(box.bottom - box.top for box in boxes) + dp(24), low - STATUS - dp(24))
     top = low - total
     panel = _panel(pen, frame, 0, top, pen.width, low, "sheet")
+    boxes = []
     if w.title:
-        panel.children.append(pen.text(w.title, dp(24), top + dp(24), pen.width - dp(48), "title", "sheet_title"))
+        boxes.append(pen.text(w.title, dp(24), top + dp(24), pen.width - dp(48), "title", "sheet_title"))
     viewport = pen.box("android.widget.ScrollView", 0, top + head, pen.width, total - head)
     _fill(pen, frame, w.body, viewport)
-    panel.children.append(viewport)
+    panel.children = [*boxes, viewport]
 
 
 @lru_cache(maxsize=8)
 def _navigation(width: int, height: int) -> UiBox:
     bar = UiBox("android.widget.FrameLayout", 0, height - NAVIGATION, width, height, package="com.android.systemui")
     third = width // 3
+    bar.children = boxes = []
     for i, (name, label) in enumerate((("back", "Back"), ("home", "Home"), ("recents", "Overview"))):
         box = UiBox("android.widget.ImageView", i * third, bar.top, (i + 1) * third, bar.bottom, "", label)
         box.package = "com.android.systemui"
         box.paint = (("key_icon", name),)
-        bar.children.append(touch(box, Keys(name)))
+        boxes.append(touch(box, Keys(name)))
     return bar
 
 
@@ -372,13 +381,14 @@ def _toolbar(pen: Pen, frame: Frame, low: int) -> None:
     left = max(frame.root.left, min(owner.left, pen.width - sum(widths) - dp(8)))
     bar = pen.box("android.widget.FrameLayout", left, top, sum(widths), height, "floating_toolbar")
     bar.paint = (("panel", "toolbar"),)
+    bar.children = boxes = []
     for (label, name), wide in zip(tools, widths, strict=True):
         box = touch(pen.box("android.widget.Button", left, top, wide, height, name), Keys(name))
         box.text = label
         box.paint = (("link_dark", label, pen.style("label").size),)
-        bar.children.append(box)
+        boxes.append(box)
         left += wide
     root = frame.root
     uncover(root, bar)
     root.top, root.bottom = min(root.top, bar.top), max(root.bottom, bar.bottom)
-    root.children.append(bar)
+    root.children = [*root.children, bar]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import partial
 from typing import Any, Final
 
-from turnwise.phone.screen.box import NO_CHILDREN, Paint, Pen, UiBox, clip, dp
-from turnwise.phone.screen.fonts import fit, wrap
+from turnwise.phone.screen.box import Paint, Pen, TextRow, UiBox, clip, dp
+from turnwise.phone.screen.fonts import fit, text_width, wrap
 from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -37,6 +38,7 @@ from turnwise.phone.toolkit.widgets import (
     Tile,
     TimeField,
 )
+from turnwise.tools.android.node import Node
 
 __all__ = ["PARTS", "Toggle", "field_text", "fixed_height", "format_date", "natural_width"]
 
@@ -88,7 +90,7 @@ def _portrait(pen: Pen, x: int, y: int, size: int, name: str, icon: str = "") ->
 
 def _image(pen: Pen, x: int, y: int, size: int) -> UiBox:
     kind = "android.widget.ImageView"
-    return UiBox(kind, x, y, x + size, y + size, "", "", "", pen.package, children=NO_CHILDREN)
+    return UiBox(kind, x, y, x + size, y + size, "", "", "", pen.package)
 
 
 def _button(pen: Pen, w: Button, x: int, y: int, width: int) -> UiBox:
@@ -111,70 +113,109 @@ def _icon_button(pen: Pen, w: IconButton, x: int, y: int, width: int) -> UiBox:
     return box
 
 
-def _lead(pen: Pen, icon: str, avatar: str, row: UiBox) -> int:
-    """Put an icon or avatar at the start of a row, and return where its text starts."""
+def _lead(pen: Pen, icon: str, avatar: str, row: UiBox) -> tuple[list[Node], int]:
+    """Return the icon or avatar at the start of a row, if any, and where its text starts."""
     middle = (row.top + row.bottom) // 2
     if avatar:
-        row.children.append(_portrait(pen, row.left + _EDGE, middle - dp(20), dp(40), avatar))
-        return row.left + _EDGE + dp(40) + dp(16)
+        portrait = _portrait(pen, row.left + _EDGE, middle - dp(20), dp(40), avatar)
+        return [portrait], row.left + _EDGE + dp(40) + dp(16)
     if icon:
-        row.children.append(_symbol(pen, row.left + _EDGE, middle - dp(12), dp(24), icon))
-        return row.left + _EDGE + dp(24) + dp(20)
-    return row.left + _EDGE
+        symbol = _symbol(pen, row.left + _EDGE, middle - dp(12), dp(24), icon)
+        return [symbol], row.left + _EDGE + dp(24) + dp(20)
+    return [], row.left + _EDGE
 
 
 def _titles(
     pen: Pen, row: UiBox, left: int, right: int, title: str, subtitle: str, bold: bool = False, struck: bool = False
-) -> None:
-    """Put title and subtitle into a row, centred vertically."""
+) -> list[Node]:
+    """Return title and subtitle of a row, centred vertically."""
     style = "subtitle" if bold else "body"
     first, second = pen.style(style).line, pen.style("caption").line if subtitle else 0
     y = (row.top + row.bottom - first - second) // 2
     colour = "muted" if struck else "" if row.enabled else "faint"
-    row.children.append(pen.text(title, left, y, right - left, style, "title", colour, struck=struck))
+    texts: list[Node] = [pen.text(title, left, y, right - left, style, "title", colour, struck=struck)]
     if subtitle:
-        row.children.append(pen.text(subtitle, left, y + first, right - left, "caption", "summary"))
+        texts.append(pen.text(subtitle, left, y + first, right - left, "caption", "summary"))
+    return texts
 
 
 def fixed_height(pen: Pen, widget: object) -> int | None:
     """Return the height of a widget whose content does not matter for it, in pixels, or None."""
-    if isinstance(widget, Item | Switch | Checkbox | Radio):
-        return pen.tall(dp(72) if widget.subtitle else dp(56))
-    if isinstance(widget, Section):
-        return pen.tall(dp(44))
-    if isinstance(widget, Divider):
-        return dp(9)
-    return dp(widget.height) if isinstance(widget, Spacer) else None
+    height = _HEIGHTS.get(type(widget))
+    return None if height is None else height(pen, widget)
+
+
+def _row_height(pen: Pen, w: Item | Switch | Checkbox | Radio) -> int:
+    return pen.tall(dp(72) if w.subtitle else dp(56))
+
+
+def _section_height(pen: Pen, w: Section) -> int:
+    return pen.tall(dp(44))
+
+
+def _divider_height(pen: Pen, w: Divider) -> int:
+    return dp(9)
+
+
+def _spacer_height(pen: Pen, w: Spacer) -> int:
+    return dp(w.height)
+
+
+_HEIGHTS: Final[dict[type, Callable[..., int]]] = {
+    **dict.fromkeys((Item, Switch, Checkbox, Radio), _row_height),
+    Section: _section_height,
+    Divider: _divider_height,
+    Spacer: _spacer_height,
+}
 
 
 def _row(pen: Pen, w: Item | Switch | Checkbox | Radio, x: int, y: int, width: int, name: str = "") -> UiBox:
-    return pen.box(_ROW, x, y, width, fixed_height(pen, w) or 0, name)
+    return pen.box(_ROW, x, y, width, _row_height(pen, w), name)
 
 
 def _item(pen: Pen, w: Item, x: int, y: int, width: int) -> UiBox:
-    row = _row(pen, w, x, y, width, w.id)
-    touchable = w.on_tap is not None or w.on_long_press is not None or w.on_swipe is not None
-    if touchable:
-        touch(row, w, w.on_tap is not None, w.on_long_press is not None)
+    tap, hold, end = w.on_tap is not None, w.on_long_press is not None, _end_button(pen, w, x, y, width)
+    if (tap or hold) and (end is None or end.clickable):
+        row: UiBox = _text_row(pen, w, x, y, width, end)
+        row.resource_id = pen.resource(w.id)
+    else:
+        row = _row(pen, w, x, y, width, w.id)
+        row.children = _in_item(pen, w, end, row)
+    if tap or hold or w.on_swipe is not None:
+        touch(row, w, tap, hold)
     row.selected = w.selected
     if w.selected:
         row.paint = (("round", "container", dp(12), dp(4)),)
-    left, right = _lead(pen, w.icon, w.avatar, row), x + width - _EDGE
-    middle = (row.top + row.bottom) // 2
-    if w.end:
-        right = x + width - dp(4) - dp(48)
-    if w.trailing:
-        wide = min(pen.natural(w.trailing, "caption"), width // 3)
-        right -= wide
-        y_text = middle - pen.style("caption").line // 2
-        tail = pen.text(w.trailing, right, y_text, wide, "caption", "trailing", align="right")
-        right -= dp(12)
-    _titles(pen, row, left, right, w.title, w.subtitle, bold=w.bold)
-    if w.trailing:
-        row.children.append(tail)
-    if w.end:
-        row.children.append(_icon_button(pen, w.end, x + width - dp(4) - dp(48), middle - dp(24), 0))
     return row
+
+
+def _end_button(pen: Pen, w: Item, x: int, y: int, width: int) -> UiBox | None:
+    if w.end is None:
+        return None
+    return _icon_button(pen, w.end, x + width - dp(4) - dp(48), y + _row_height(pen, w) // 2 - dp(24), 0)
+
+
+def _text_row(pen: Pen, w: Item, x: int, y: int, width: int, end: UiBox | None) -> TextRow:
+    texts = (w.title, w.subtitle, w.trailing)
+    "".join(texts)  # raises TypeError for what is no text, which must not wait until the boxes are made
+    bounds = (x, y, x + width, y + _row_height(pen, w))
+    buttons: list[Node] = [] if end is None else [end]
+    return TextRow(bounds, pen.package, [text for text in texts if text], buttons, partial(_in_item, pen, w, end))
+
+
+def _in_item(pen: Pen, w: Item, end: UiBox | None, row: UiBox) -> list[Node]:
+    """Return the boxes in the row of an item."""
+    lead, left = _lead(pen, w.icon, w.avatar, row)
+    right = row.right - _EDGE if end is None else end.left
+    tail: list[Node] = []
+    if w.trailing:
+        wide = min(pen.natural(w.trailing, "caption"), (row.right - row.left) // 3)
+        right -= wide
+        y = (row.top + row.bottom) // 2 - pen.style("caption").line // 2
+        tail.append(pen.text(w.trailing, right, y, wide, "caption", "trailing", align="right"))
+        right -= dp(12)
+    tail += [] if end is None else [end]
+    return [*lead, *_titles(pen, row, left, right, w.title, w.subtitle, bold=w.bold), *tail]
 
 
 def _value(pen: Pen, key: str, shown: Value) -> Any:
@@ -185,17 +226,17 @@ def _switch(pen: Pen, w: Switch, x: int, y: int, width: int) -> UiBox:
     row = touch(_row(pen, w, x, y, width), w, w.enabled)
     row.enabled = w.enabled
     right = x + width - _EDGE - dp(52)
-    _titles(pen, row, _lead(pen, w.icon, "", row), right - dp(12), w.title, w.subtitle)
+    boxes, left = _lead(pen, w.icon, "", row)
     middle = (row.top + row.bottom) // 2
     box = pen.box("android.widget.Switch", right, middle - dp(16), dp(52), dp(32), "switch_widget")
-    _check(row, box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
+    _check(box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
     box.paint = (("switch", box.checked, w.enabled),)
+    row.children = [*boxes, *_titles(pen, row, left, right - dp(12), w.title, w.subtitle), box]
     return row
 
 
-def _check(row: UiBox, box: UiBox, title: str, checked: bool, enabled: bool = True) -> None:
+def _check(box: UiBox, title: str, checked: bool, enabled: bool = True) -> None:
     box.description, box.checkable, box.checked, box.enabled = title, True, checked, enabled
-    row.children.append(box)
 
 
 def _checkbox(pen: Pen, w: Checkbox, x: int, y: int, width: int) -> UiBox:
@@ -205,9 +246,10 @@ def _checkbox(pen: Pen, w: Checkbox, x: int, y: int, width: int) -> UiBox:
     box = pen.box("android.widget.CheckBox", x + dp(4), middle - dp(24), dp(48), dp(48), "checkbox")
     if w.on_tap is not None:
         touch(box, Toggle(w))
-    _check(row, box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
+    _check(box, w.title, bool(_value(pen, w.key, w.checked)), w.enabled)
     box.paint = (("checkbox", box.checked, w.enabled),)
-    _titles(pen, row, x + dp(4) + dp(48) + dp(12), x + width - _EDGE, w.title, w.subtitle, struck=w.struck)
+    left, right = x + dp(4) + dp(48) + dp(12), x + width - _EDGE
+    row.children = [box, *_titles(pen, row, left, right, w.title, w.subtitle, struck=w.struck)]
     return row
 
 
@@ -225,27 +267,28 @@ def _radio(pen: Pen, w: Radio, x: int, y: int, width: int) -> UiBox:
     row = touch(_row(pen, w, x, y, width), w)
     middle = (row.top + row.bottom) // 2
     box = pen.box("android.widget.RadioButton", x + dp(4), middle - dp(24), dp(48), dp(48), "radio")
-    _check(row, box, w.title, w.checked)
+    _check(box, w.title, w.checked)
     box.paint = (("radio", w.checked),)
-    _titles(pen, row, x + dp(4) + dp(48) + dp(12), x + width - _EDGE, w.title, w.subtitle)
+    titles = _titles(pen, row, x + dp(4) + dp(48) + dp(12), x + width - _EDGE, w.title, w.subtitle)
+    row.children = [box, *titles]
     return row
 
 
 def _slider(pen: Pen, w: Slider, x: int, y: int, width: int) -> UiBox:
     value = int(_value(pen, w.key, w.value))
     row = pen.box(_ROW, x, y, width, pen.tall(dp(24)) + dp(56) if w.title else dp(56))
-    top = y + dp(8)
+    boxes, top = [], y + dp(8)
     if w.title:
-        row.children.append(pen.text(w.title, x + _EDGE, top, width - 2 * _EDGE, "body", "title"))
+        boxes.append(pen.text(w.title, x + _EDGE, top, width - 2 * _EDGE, "body", "title"))
         top += pen.tall(dp(24))
     left = x + _EDGE
     if w.icon:
-        row.children.append(_symbol(pen, left, top + dp(12), dp(24), w.icon))
+        boxes.append(_symbol(pen, left, top + dp(12), dp(24), w.icon))
         left += dp(36)
     bar = touch(pen.box("android.widget.SeekBar", left, top, x + width - _EDGE - left, dp(48), w.key or "seekbar"), w)
     bar.text, bar.description = str(value), w.title or w.icon
     bar.paint = (("slider", (value - w.minimum) / max(1, w.maximum - w.minimum)),)
-    row.children.append(bar)
+    row.children = [*boxes, bar]
     return row
 
 
@@ -273,17 +316,15 @@ def _text_field(pen: Pen, w: TextField, x: int, y: int, width: int) -> UiBox:
     view = (lines if w.multiline else (drawn,), drawn, offset, font.size, font.line, inset, room)
     cursor = pen.page.selection if focused else None
     box.paint = (("field", w.label, w.hint, w.icon, bool(w.error), focused, cursor, view, w.multiline),)
-    row.children.append(box)
+    row.children = boxes = [box]
     if w.error:
         top = box.bottom + dp(2)
-        row.children.append(pen.text(w.error, box.left + dp(16), top, room, "caption", "textinput_error", "error"))
+        boxes.append(pen.text(w.error, box.left + dp(16), top, room, "caption", "textinput_error", "error"))
     return row
 
 
 def _first_shown(text: str, pen: Pen, size: int, room: int) -> int:
     """Return the first character of a long line that is shown, so that its end can be seen."""
-    from turnwise.phone.screen.fonts import text_width
-
     start = 0
     while start < len(text) and text_width(text[start:], size) > room:
         start += 1
@@ -301,7 +342,7 @@ def _picker(pen: Pen, w: Choice | DateField | TimeField, x: int, y: int, width: 
     box = touch(pen.box(kind, x + _EDGE, y + dp(6), width - 2 * _EDGE, height, w.key), w)
     box.text, box.description = format_date(value) if isinstance(w, DateField) else value, w.label
     box.paint = (("picker", w.label, box.text, icon, font.size),)
-    row.children.append(box)
+    row.children = [box]
     return row
 
 
@@ -328,20 +369,20 @@ def _chip(pen: Pen, w: Chip, x: int, y: int, width: int) -> UiBox:
 
 
 def _section(pen: Pen, w: Section, x: int, y: int, width: int) -> UiBox:
-    row = pen.box("android.widget.FrameLayout", x, y, width, fixed_height(pen, w) or 0)
+    row = pen.box("android.widget.FrameLayout", x, y, width, _section_height(pen, w))
     top = row.bottom - pen.style("label").line - dp(6)
-    row.children.append(pen.text(w.text, x + _EDGE, top, width - 2 * _EDGE, "label", "title", "primary"))
+    row.children = [pen.text(w.text, x + _EDGE, top, width - 2 * _EDGE, "label", "title", "primary")]
     return row
 
 
 def _divider(pen: Pen, w: Divider, x: int, y: int, width: int) -> UiBox:
-    box = pen.box("android.view.View", x, y, width, fixed_height(pen, w) or 0)
+    box = pen.box("android.view.View", x, y, width, _divider_height(pen, w))
     box.paint = (("line",),)
     return box
 
 
 def _spacer(pen: Pen, w: Spacer, x: int, y: int, width: int) -> UiBox:
-    return pen.box("android.view.View", x, y, width, fixed_height(pen, w) or 0)
+    return pen.box("android.view.View", x, y, width, _spacer_height(pen, w))
 
 
 def _empty(pen: Pen, w: Empty, x: int, y: int, width: int) -> UiBox:
@@ -365,11 +406,10 @@ def _bubble(pen: Pen, w: Bubble, x: int, y: int, width: int) -> UiBox:
         touch(box, w, tap=False, hold=True)
     box.text = w.text
     box.paint = (("bubble", lines, font.size, font.line, w.mine),)
-    row.children.append(box)
+    row.children = boxes = [box]
     if w.detail:
-        align = "right" if w.mine else "left"
-        text = pen.text(w.detail, x + _EDGE, box.bottom, width - 2 * _EDGE, "small", "message_detail", align=align)
-        row.children.append(text)
+        align, room = "right" if w.mine else "left", width - 2 * _EDGE
+        boxes.append(pen.text(w.detail, x + _EDGE, box.bottom, room, "small", "message_detail", align=align))
     return row
 
 
@@ -452,7 +492,7 @@ def natural_width(pen: Pen, widget: object) -> int | None:
         return None if widget.wide else text + (dp(24) if widget.icon else 0) + dp(40)
     if isinstance(widget, IconButton):
         return dp(48)
-    if isinstance(widget, Icon | Avatar):
+    if isinstance(widget, (Icon, Avatar)):
         return dp(widget.size)
     if isinstance(widget, Chip):
         return pen.natural(widget.text, "label") + dp(32)

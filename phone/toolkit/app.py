@@ -174,7 +174,7 @@ class AppPhone(PhoneParts, Protocol):
 class Context:
     """The phone as an app sees it, for one call of a screen or an action."""
 
-    __slots__ = ("_form", "_page", "_window", "asked", "package", "phone", "value")
+    __slots__ = ("_db", "_form", "_page", "_window", "asked", "package", "phone", "value")
 
     def __init__(
         self, phone: AppPhone, package: str, page: AppPage | None = None, window: Window | None = None
@@ -187,13 +187,20 @@ class Context:
         self._page = page
         self._window = window
         self._form: dict[str, Value] | None = None
+        self._db: Database | None = None
+
+    def let_go(self) -> None:
+        """Forget the phone: a kept frame, whose rows may hold this context, must not keep it."""
+        self.phone = self._db = None  # type: ignore[assignment]
 
     # Data
 
     @property
     def db(self) -> Database:
         """The tables of this app."""
-        return self.phone.tables(self.package)
+        if self._db is None:
+            self._db = self.phone.tables(self.package)
+        return self._db
 
     def of(self, package: str) -> Database:
         """Return the tables of another app, as a content provider would show them."""

@@ -27,6 +27,7 @@ __all__ = [
     "State",
     "Task",
     "default_settings",
+    "tuple_text",
 ]
 
 HOME: Final = "com.android.launcher3"
@@ -70,12 +71,17 @@ class AppPage:
         return repr(self.key())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Task:
     """An app in recent apps: its back stack, the page in front last."""
 
     package: str
     pages: tuple[AppPage, ...]
+
+    @cached_property
+    def text(self) -> str:
+        """The package and the texts of the pages: the `repr` of nested tuples."""
+        return f"({self.package!r}, {tuple_text([page.text for page in self.pages])})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +214,11 @@ _SETTINGS: Final[dict[str, dict[str, str]]] = {
         "zen_mode": "0",
     },
 }
+
+
+def tuple_text(texts: list[str]) -> str:
+    """Return the `repr` of a tuple from those of what is in it."""
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 def default_settings() -> Settings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -124,7 +125,7 @@ class Database:
     def insert(self, table: str, **values: Value) -> int:
         """Add a row and return its id; columns that are not given are empty or 0."""
         old = self._table(table)
-        self._check(table, values)
+        _check(self._name, table, self._schema[table], values)
         row: Columns = {"_id": old.next_id}
         for column, kind in self._schema[table].items():
             value = values.get(column, _DEFAULTS[kind])
@@ -134,27 +135,13 @@ class Database:
 
     def fill(self, table: str, rows: Iterable[Row] | Callable[[], Iterable[Row]]) -> None:
         """Add many rows at once; a function is called when they are first needed, and must not depend on the time."""
-        if callable(rows):
-            old, ask = self._table(table), rows
-            self._store(table, Table.later(lambda: self._filled(table, old, ask())))
-        else:
-            self._store(table, self._filled(table, self._table(table), rows))
-
-    def _filled(self, table: str, old: Table, rows: Iterable[Row]) -> Table:
-        schema = self._schema[table]
-        empty = {column: _DEFAULTS[kind] for column, kind in schema.items()}
-        result, key = dict(old.rows), old.next_id
-        for row in rows:
-            if not row.keys() <= schema.keys():
-                self._check(table, row)
-            result[key] = {"_id": key, **empty, **row}
-            key += 1
-        return Table(result, key)
+        filled = partial(_filled, self._name, table, self._schema[table], self._table(table), rows)
+        self._store(table, Table.later(filled) if callable(rows) else filled())
 
     def update(self, table: str, key: int, **values: Value) -> None:
         """Change columns of a row; nothing happens if there is no such row."""
         old = self._table(table)
-        self._check(table, values)
+        _check(self._name, table, self._schema[table], values)
         if key in old.rows:
             kinds = self._schema[table]
             clean = {name: int(value) if kinds[name] is bool and value else value for name, value in values.items()}
@@ -176,12 +163,25 @@ class Database:
         except KeyError:
             raise KeyError(f"{self._name} has no table {table!r}; its tables: {', '.join(self._schema)}") from None
 
-    def _check(self, table: str, values: Row) -> None:
-        schema = self._schema[table]
-        if not values.keys() <= schema.keys():
-            unknown = next(name for name in values if name not in schema)
-            columns = ", ".join(schema)
-            raise KeyError(f"{self._name}.{table} has no column {unknown!r}; its columns: {columns}")
+
+def _filled(
+    app: str, table: str, schema: Mapping[str, type], old: Table, rows: Iterable[Row] | Callable[[], Iterable[Row]]
+) -> Table:
+    """Return a table with more rows. It is no method: a table that waits for its rows must not keep a phone."""
+    empty = {column: _DEFAULTS[kind] for column, kind in schema.items()}
+    columns, result, key = schema.keys(), dict(old.rows), old.next_id
+    for row in rows() if callable(rows) else rows:
+        if not row.keys() <= columns:
+            _check(app, table, schema, row)
+        result[key] = {"_id": key, **empty, **row}
+        key += 1
+    return Table(result, key)
+
+
+def _check(app: str, table: str, schema: Mapping[str, type], values: Row) -> None:
+    if not values.keys() <= schema.keys():
+        unknown = next(name for name in values if name not in schema)
+        raise KeyError(f"{app}.{table} has no column {unknown!r}; its columns: {', '.join(schema)}")
 
 
 def empty_tables(schema: Schema) -> dict[str, Table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from turnwise.phone.content.people import FIRST_NAMES
@@ -82,7 +83,15 @@ _ANSWERS: Final = {
 
 def fill(ctx: Context) -> None:
     """Write the threads and their first posts."""
-    random = KeyedRandom(f"{ctx.phone.seed}/web/forum")
+    seed = ctx.phone.seed
+    ctx.db.fill("threads", lambda: _discussions(seed)[0])
+    ctx.db.fill("posts", lambda: _discussions(seed)[1])
+
+
+@lru_cache(maxsize=8)  # both tables of a phone are needed together
+def _discussions(seed: int | str) -> tuple[list[Record], list[Record]]:
+    """Return the rows of the threads, and of their first posts."""
+    random = KeyedRandom(f"{seed}/web/forum")
     threads: list[Record] = []
     posts: list[Record] = []
     for number, (board, title, text) in enumerate(_THREADS, 1):
@@ -93,8 +102,7 @@ def fill(ctx: Context) -> None:
         posts.append(_post(number, author, text.format(n=n), random))
         for answer in random.shuffled(_ANSWERS[board])[: random.between(2, 4)]:
             posts.append(_post(number, authors.pop(), answer.format(n=random.between(3, 40)), random))
-    ctx.db.fill("threads", threads)
-    ctx.db.fill("posts", posts)
+    return threads, posts
 
 
 def _post(thread: int, author: str, text: str, random: KeyedRandom) -> Record:

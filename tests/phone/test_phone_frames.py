@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
 
 from turnwise.phone import Phone
 from turnwise.phone.installed_apps import all_apps
 from turnwise.phone.screen import fonts, frames
-from turnwise.phone.screen.box import Pen
+from turnwise.phone.screen.box import Pen, TextRow, UiBox, clip, shift
 from turnwise.phone.screen.containers import place
 from turnwise.phone.screen.parts import fixed_height
+from turnwise.phone.toolkit.handlers import do
 from turnwise.phone.toolkit.identity_cache import identity_cache
 from turnwise.phone.toolkit.state import AppPage
 from turnwise.phone.toolkit.tables import Database, empty_tables
@@ -29,6 +31,7 @@ from turnwise.phone.toolkit.widgets import (
     Switch,
     Text,
 )
+from turnwise.tools.android.node import Node
 
 CALENDAR, CONTACTS = "org.turnwise.calendar", "org.turnwise.contacts"
 
@@ -104,6 +107,47 @@ def test_a_kept_frame_keeps_no_phone() -> None:
     gc.collect()
     assert gone() is None
     assert frames._frames
+
+
+def test_content_whose_tables_wait_for_their_rows_keeps_no_phone() -> None:
+    phone = shown("org.turnwise.maps", "waiting")
+    _ = phone.frame
+    shared, gone = phone._content, weakref.ref(phone)
+    del phone  # without the garbage collector: nothing holds the phone, not even itself
+    assert gone() is None
+    assert shared.tables["org.turnwise.maps"]["reviews"].rows
+
+
+def test_boxes_of_a_row_of_texts_are_the_same_whenever_they_are_made() -> None:
+    page, act = AppPage("org.example.app", "screen"), do(print)
+    end = IconButton("add", "Add", act)
+    items = [
+        Item("A title", on_tap=act),
+        Item("A title", "and more", trailing="12:30", on_tap=act, bold=True),
+        Item("A title" * 20, "more " * 30, "add", trailing="long " * 9, end=end, on_long_press=act, selected=True),
+        Item("", "all below", avatar="Ana", end=end, on_tap=act, id="person"),
+    ]
+    changes: list[Callable[[UiBox], object]] = [
+        lambda row: shift(row, 40),
+        lambda row: clip(row, 0, row.bottom - 60),
+        lambda row: clip(row, row.top + 80, 2400),
+    ]
+    for item, scale, change in product(items, (1.0, 1.3), changes):
+        rows = [place(Pen(page, page.package, 1080, scale), item, 10, 100, 900) for _ in range(2)]
+        early, late = rows
+        assert isinstance(early, TextRow)
+        assert early.closed
+        inside = list(early.walk())[1:]  # which makes them
+        assert not early.closed
+        assert [box.text for box in inside if box.text] == early.texts
+        assert [box for box in inside if box.clickable or box.long_clickable] == early.buttons
+        for row in rows:
+            change(row)
+        assert [described(box) for box in late.walk()] == [described(box) for box in early.walk()]
+
+
+def described(box: Node) -> tuple[object, ...]:
+    return box.class_name, box.bounds, box.text, box.description, box.resource_id, box.clickable
 
 
 def test_only_so_many_frames_are_kept() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from turnwise.phone import Phone
 from turnwise.phone.apps.maps_places import KINDS, hours_on, me, places
 from turnwise.phone.apps.maps_routes import MODES, far, route
-from turnwise.phone.apps.maps_town import HEIGHT, WIDTH, Town, town
+from turnwise.phone.apps.maps_town import HEIGHT, WIDTH, StreetPoint, Town, town
 
 MAPS, MESSAGES = "org.turnwise.maps", "org.turnwise.messages"
 SEEDS = st.integers(0, 10_000)
@@ -55,6 +55,15 @@ def test_a_town_hangs_together_on_foot_and_by_car(seed: int) -> None:
     for edge in ground.edges:
         assert edge.length == pytest.approx(math.dist(ground.crossings[edge.start], ground.crossings[edge.end]))
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in ground.crossings)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS, st.integers(-300, WIDTH + 300), st.integers(-300, HEIGHT + 300))
+def test_no_street_is_nearer_than_the_nearest(seed: int, x: int, y: int) -> None:
+    ground = town(seed)
+    nearest = ground.nearest(x, y)
+    along = [StreetPoint(i, share / 20) for i in range(len(ground.edges)) for share in range(21)]
+    assert math.dist((x, y), ground.point(nearest)) <= min(math.dist((x, y), ground.point(spot)) for spot in along)
 
 
 @settings(max_examples=20, deadline=None)

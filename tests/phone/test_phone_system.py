@@ -160,6 +160,7 @@ def test_two_apps_of_one_name_are_refused():
     ("window", "message"),
     [
         (Screen("Page", [Item(5)]), r"Item\.title must be str, got 5"),
+        (Screen("Page", [Item("A", 5, on_tap=do(print))]), r"Item\.subtitle must be str, got 5"),
         (Screen("Page", [Row([Text(None)])]), r"Text\.text must be str, got None"),
         (Screen(7, []), r"screen 'page': Screen\.title must be str, got 7"),
         (Dialog("Page", [Text("x")], 5), "screen 'page': it cannot be laid out: TypeError"),

@@ -7,8 +7,8 @@ when read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
@@ -46,7 +46,7 @@ class Node:
     long_clickable: bool = False
     password: bool = False
     selected: bool = False
-    children: list[Node] = field(default_factory=list)
+    children: Sequence[Node] = ()
 
     @property
     def bounds(self) -> tuple[int, int, int, int]:
