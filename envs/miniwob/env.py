@@ -1,11 +1,12 @@
-"""MiniWoB++ tasks in a real browser, as text: small web pages on which one thing has to be done.
+"""MiniWoB++ tasks in a real browser, as text or as an image: small web pages on which one thing has to be done.
 
 A task instance is a number that seeds the page's own generator, so the same id gives the same page everywhere. Time is
 frozen and advances by half a second with each action, so timers depend only on the actions. The reward is the page's
 own, in [-1, 1], without its time discount, and is paid at the last step.
 
-Not included: actions by coordinates (tasks that require drawing or dragging can hardly be solved), the original's
-structured observations, and FlightWoB.
+The expert (`turnwise.envs.miniwob.experts`) plays 36 of the tasks.
+
+Not included: the original's structured observations, and FlightWoB.
 
 Source: MiniWoB++ (Liu et al. 2018, arXiv:1802.08802), pages of the package `miniwob`.
 """
@@ -18,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.browser_agent import browser_agent
 from turnwise.envs.browser_sight import sight_of
-from turnwise.envs.errors import EnvError, NoExpert, NotReset, UnknownOption, UnknownTask
+from turnwise.envs.errors import NoExpert, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.info import Info
 from turnwise.envs.miniwob.catalogue import task_name, task_names
 from turnwise.envs.miniwob.experts import EXPERTS
 from turnwise.envs.miniwob.open_pages import keep_page, load_page, start_page, take_page
-from turnwise.envs.miniwob.parts import NoWay
+from turnwise.envs.miniwob.parts import Unsolvable
 from turnwise.envs.miniwob.planning import planned, played
 from turnwise.envs.points import Points
 from turnwise.envs.validation import choice, flag
@@ -67,7 +68,7 @@ class MiniWoBEnv(BrowserEnv):
         budget: approximate maximum length of the page in an observation, in characters.
         deadline: time limit of each browser call in seconds.
         reload: whether each episode loads its page anew; False: pages that this process has open are started again, as
-            the original does, which is several times faster (see `turnwise.envs.miniwob.open_pages`).
+            the original does, for a tenth of the work (see `turnwise.envs.miniwob.open_pages`).
         render_mode: None, "ansi" or "rgb_array".
 
     Raises:
@@ -135,7 +136,7 @@ class MiniWoBEnv(BrowserEnv):
         Raises:
             NotReset: before the first reset.
             NoExpert: nobody can plan for this task.
-            NoWay: the episode is lost, or an element is outside of the image, where points do not reach.
+            Unsolvable: the episode is lost, or an element is outside of the image, where points do not reach.
         """
         if self.task_id is None:
             raise NotReset
@@ -144,7 +145,7 @@ class MiniWoBEnv(BrowserEnv):
             raise NoExpert(f"the task {name!r} has no expert; these have: {', '.join(EXPERTS)}")
         if self._over:
             if self._reward < 1.0:
-                raise NoWay(f"the episode has ended with the reward {self._reward:g}")
+                raise Unsolvable(f"the episode has ended with the reward {self._reward:g}")
             return []
         self._window.wake(self._enter)
         if not EXPERTS[name].plays:

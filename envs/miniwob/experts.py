@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.miniwob.parts import Click, Move, NoWay, PagePart, PageParts, Type, Wait
+from turnwise.envs.miniwob.parts import Click, Fill, Move, PagePart, PageParts, Unsolvable, Wait
 
 __all__ = ["EXPERTS", "TaskExpert"]
 
@@ -55,14 +55,14 @@ def _in_goal(page: PageParts, pattern: str) -> str:
     """Return what the first group of a pattern matches in the sentence of the task."""
     match = re.search(pattern, page.goal)
     if match is None:
-        raise NoWay(f"the task is said in an unknown form: {page.goal!r}")
+        raise Unsolvable(f"the task is said in an unknown form: {page.goal!r}")
     return match[1]
 
 
 def _fill(field: PagePart, text: str) -> Moves:
     """Yield what makes the content of a field this text."""
     if field.value != text:
-        yield Type(field, text)
+        yield Fill(field, text)
 
 
 def _submit(page: PageParts) -> Move:
@@ -83,7 +83,7 @@ def click_test_2(page: PageParts) -> Moves:
 def click_button_sequence(page: PageParts) -> Moves:
     """Click on ONE, then on TWO; only a variable of the page says which clicks were made."""
     if page.number("buttonsPushed.filter(id => id !== 'subbtn').length"):
-        raise NoWay("the wrong button was clicked first")
+        raise Unsolvable("the wrong button was clicked first")
     for name in ("ONE", "TWO")[page.number("buttonsPushed.length") :]:
         yield Click(page.part("#area button", name))
 
@@ -186,7 +186,7 @@ def focus_text(page: PageParts) -> Moves:
 
 @_expert("enter-text", "enter-password", "login-user")
 def enter_text(page: PageParts) -> Moves:
-    """Type what is quoted into the fields, one text each or the same into all, and submit."""
+    """Fill what is quoted into the fields, one text each or the same into all, and submit."""
     fields, texts = page.parts("#form input"), _quoted(page)
     for field, text in zip(fields, texts if len(texts) == len(fields) else texts * len(fields), strict=True):
         yield from _fill(field, text)
@@ -260,7 +260,7 @@ def click_shape(page: PageParts) -> Moves:
     words = _in_goal(page, r"Click on a (.*)").split()
     matching = [shape for shape in page.parts(_SHAPES) if _matches(shape, words)]
     if not matching:
-        raise NoWay(f"no shape fits {page.goal!r}")
+        raise Unsolvable(f"no shape fits {page.goal!r}")
     yield Click(min(matching, key=lambda shape: shape.point is None))
 
 

@@ -1,8 +1,8 @@
 """Pages of MiniWoB++ that this process has open: loaded anew for each episode, or kept and started again.
 
-The original starts an open page again. That takes a fraction of the time, since scripts are not loaded and compiled once
-more, but what a page keeps beside its problem, such as the date, goes on. Before a page is started again, the mouse and
-the focus leave it, so that they do not show in the next episode.
+The original starts an open page again. That takes a fraction of the time, since no scripts are loaded and compiled, but
+what a page keeps beside its problem, such as the date, goes on. Before a page is started again, the mouse and the focus
+leave it, so that they do not show in the next episode.
 """
 
 from __future__ import annotations

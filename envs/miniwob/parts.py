@@ -1,4 +1,4 @@
-"""Parts of a page of MiniWoB++ as its expert reads them: elements of the document, with a point where a click reaches each.
+"""Parts of a page of MiniWoB++ as its expert reads them: elements of the document, and where a click reaches them.
 
 The accessibility tree that agents read lacks what some tasks are about: colours, kinds of shapes, the tabs that are
 hidden. So the expert asks the document itself.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict, cast
 
 from turnwise.envs.errors import EnvError
 
-__all__ = ["Click", "Move", "NoWay", "PagePart", "PageParts", "Type", "Wait"]
+__all__ = ["Click", "Fill", "Move", "PagePart", "PageParts", "Unsolvable", "Wait"]
 
 Pixel = tuple[int, int]
 
@@ -25,7 +25,9 @@ selector => {
   const reach = element => {
     for (const box of element.getClientRects()) {
       const points = [[0.5, 0.5]];
-      for (let row = 1; row < 10; row++) for (let column = 1; column < 10; column++) points.push([column / 10, row / 10]);
+      for (let row = 1; row < 10; row++) {
+        for (let column = 1; column < 10; column++) points.push([column / 10, row / 10]);
+      }
       const pixels = points.map(([x, y]) => [Math.round(box.x + x * box.width), Math.round(box.y + y * box.height)]);
       // First a point whose neighbours are on the element as well: points of other scales are rounded.
       for (const spread of [2, 0]) {
@@ -50,7 +52,19 @@ selector => {
 """
 
 
-class NoWay(EnvError):
+class _Fields(TypedDict):
+    """What `_FIND` returns of an element."""
+
+    tag: str
+    text: str
+    value: str
+    checked: bool
+    attributes: dict[str, str]
+    box: list[int]
+    point: list[int] | None
+
+
+class Unsolvable(EnvError):
     """The page can no longer be solved, or not by what the agent may touch."""
 
 
@@ -85,7 +99,7 @@ class Click:
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class Fill:
     """Replace the content of a field."""
 
     part: PagePart
@@ -97,7 +111,7 @@ class Wait:
     """Let time pass."""
 
 
-Move = Click | Type | Wait
+Move = Click | Fill | Wait
 
 
 class PageParts:
@@ -115,22 +129,33 @@ class PageParts:
 
     def parts(self, selector: str) -> list[PagePart]:
         """Return the elements that a CSS selector matches, in the order of the document."""
-        return [
-            PagePart(**{**fields, "box": tuple(fields["box"]), "point": tuple(fields["point"] or ()) or None})
-            for fields in self._script(_FIND, selector)  # type: ignore[attr-defined]
-        ]
+        return [_part_of(fields) for fields in cast(list[_Fields], self._script(_FIND, selector))]
 
     def part(self, selector: str, text: str | None = None) -> PagePart:
         """Return the first element that matches, with this text; one that can be clicked comes first.
 
         Raises:
-            NoWay: there is none.
+            Unsolvable: there is none.
         """
         matching = [part for part in self.parts(selector) if text is None or part.text == text]
         if not matching:
-            raise NoWay(f"the page has no {selector!r}" + ("" if text is None else f" with the text {text!r}"))
+            raise Unsolvable(f"the page has no {selector!r}" + ("" if text is None else f" with the text {text!r}"))
         return min(matching, key=lambda part: part.point is None)
 
     def number(self, expression: str) -> int:
         """Return the value of a JavaScript expression that is a whole number."""
         return int(str(self._script(f"() => {expression}", None)))
+
+
+def _part_of(fields: _Fields) -> PagePart:
+    x, y, width, height = fields["box"]
+    column, row = fields["point"] or (-1, -1)
+    return PagePart(
+        tag=fields["tag"],
+        text=fields["text"],
+        value=fields["value"],
+        checked=fields["checked"],
+        attributes=fields["attributes"],
+        box=(x, y, width, height),
+        point=None if fields["point"] is None else (column, row),
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from turnwise.envs.miniwob.experts import EXPERTS
-from turnwise.envs.miniwob.parts import Click, Move, NoWay, PagePart, PageParts, Wait
+from turnwise.envs.miniwob.parts import Click, Move, PagePart, PageParts, Unsolvable, Wait
 from turnwise.envs.web import BrowserWindow
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def planned(name: str, goal: str, window: BrowserWindow) -> list[str]:
         window: with the page, in which nothing is done.
 
     Raises:
-        NoWay: the expert finds no way, or cannot touch what it needs.
+        Unsolvable: the expert finds no way, or cannot touch what it needs.
     """
     moves = EXPERTS[name].moves(PageParts(goal, window.script))
     return [action for move in moves for action in _written(move, window)]
@@ -40,7 +40,7 @@ def played(name: str, goal: str, window: BrowserWindow) -> list[str]:
         window: with the page on which the expert acts.
 
     Raises:
-        NoWay: see `planned`; or the page never becomes what the expert waits for.
+        Unsolvable: see `planned`; or the page never becomes what the expert waits for.
     """
     actions: list[str] = []
     for move in EXPERTS[name].moves(PageParts(goal, window.script)):
@@ -49,10 +49,10 @@ def played(name: str, goal: str, window: BrowserWindow) -> list[str]:
         for action in _written(move, window):
             actions.append(action)
             if not window.act(action):
-                raise NoWay(f"the page refuses {action!r}: {window.note}")
+                raise Unsolvable(f"the page refuses {action!r}: {window.note}")
     else:
         return actions
-    raise NoWay(f"the expert of {name!r} has not come to its end after {_MOST} actions")
+    raise Unsolvable(f"the expert of {name!r} has not come to its end after {_MOST} actions")
 
 
 def _written(move: Move, window: BrowserWindow) -> Iterator[str]:
@@ -69,9 +69,9 @@ def _written(move: Move, window: BrowserWindow) -> Iterator[str]:
         yield f"click[{element.ref}]" if isinstance(move, Click) else f"type[{element.ref}, {move.text}]"
         return
     if part.point is None:
-        raise NoWay(f"the <{part.tag}> {part.text!r} is hidden or covered, so that a click does not reach it")
+        raise Unsolvable(f"the <{part.tag}> {part.text!r} is hidden or covered, so that a click does not reach it")
     if not (part.point[0] < sight.size[0] and part.point[1] < sight.size[1]):
-        raise NoWay(f"the <{part.tag}> {part.text!r} is not on the image, whose size is {sight.size}")
+        raise Unsolvable(f"the <{part.tag}> {part.text!r} is not on the image, whose size is {sight.size}")
     yield from sight.by_points(action, part.point, filled=bool(part.value))
 
 

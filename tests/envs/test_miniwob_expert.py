@@ -1,9 +1,11 @@
-"""The expert of MiniWoB++ in a real Chromium: it wins by names and by points, from the middle too, and says where not."""
+"""The expert of MiniWoB++ in a real Chromium: it wins by names and by points, from the middle too, or says why not."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -14,16 +16,14 @@ from toys.chromium import need_chromium
 from turnwise.envs import EnvError, NoExpert, NotReset, UnknownOption, make
 from turnwise.envs.miniwob.catalogue import task_names
 from turnwise.envs.miniwob.experts import EXPERTS
-from turnwise.envs.miniwob.parts import NoWay
+from turnwise.envs.miniwob.parts import Unsolvable
 
 pytestmark = pytest.mark.waits
 
 POINTS = {"screenshot": "only", "points": [100, 100]}
-EXAMPLE = (
-    *("click-test-2", "click-button", "click-dialog-2", "click-color", "click-widget", "identify-shape"),
-    *("grid-coordinate", "click-collapsible", "enter-text"),
-)
-"""Tasks whose pages look alike to the pixel when they are started again."""
+EXAMPLE = tomllib.loads((Path(__file__).parents[2] / "examples/miniwob.toml").read_text("utf-8"))["env"]["kwargs"][
+    "task"
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -119,10 +119,10 @@ def test_it_is_said_where_there_is_no_way(env: Any) -> None:
     sequence = wins(env, task)
     env.reset(options={"task": task})
     env.step(sequence[1])
-    with pytest.raises(NoWay, match="wrong button was clicked first"):
+    with pytest.raises(Unsolvable, match="wrong button was clicked first"):
         plan(env)
     env.step(sequence[1])
-    with pytest.raises(NoWay, match="has ended with the reward -1"):
+    with pytest.raises(Unsolvable, match="has ended with the reward -1"):
         plan(env)
 
 
@@ -146,16 +146,17 @@ def test_planning_changes_nothing(env: Any) -> None:
 
 
 def test_a_page_that_is_started_again_is_the_page_that_is_loaded_anew() -> None:
+    """Up to the smoothing of rounded corners, which also differs between two pages that are loaded anew."""
     tasks = [f"train/{name}/{number:06d}" for number in range(3) for name in EXAMPLE]
-    env, again = (
-        make("turnwise/MiniWoB-v0", task=list(EXAMPLE), screenshot=True, reload=reload) for reload in (True, False)
-    )
+    env, again = (make("turnwise/MiniWoB-v0", task=EXAMPLE, screenshot=True, reload=reload) for reload in (True, False))
     for task in tasks:
         seen, info = env.reset(options={"task": task})
         seen_again, info_again = again.reset(options={"task": task})
         assert seen["text"] == seen_again["text"]
         assert info["state"] == info_again["state"]
-        assert np.array_equal(seen["image"], seen_again["image"]), task
+        differences = np.abs(seen["image"].astype(int) - seen_again["image"]).max(axis=-1)
+        assert differences.max() <= 1, task
+        assert np.count_nonzero(differences) <= 4, task
         for action in plan(again)[: 1 + int(task[-1])]:
             again.step(action)
     env.close()
@@ -176,4 +177,4 @@ def test_an_episode_goes_on_where_a_kept_page_died() -> None:
 
 
 def test_an_error_of_planning_is_one_of_environments() -> None:
-    assert issubclass(NoWay, EnvError)
+    assert issubclass(Unsolvable, EnvError)
