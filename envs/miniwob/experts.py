@@ -70,17 +70,17 @@ def _submit(page: PageParts) -> Move:
 
 
 @_expert("click-test")
-def click_test(page: PageParts) -> Moves:
+def _click_test(page: PageParts) -> Moves:
     yield _submit(page)
 
 
 @_expert("click-test-2", "click-test-transfer")
-def click_test_2(page: PageParts) -> Moves:
+def _click_test_2(page: PageParts) -> Moves:
     yield Click(page.part("#area button", _in_goal(page, r"button (\w+)")))
 
 
 @_expert("click-button-sequence")
-def click_button_sequence(page: PageParts) -> Moves:
+def _click_button_sequence(page: PageParts) -> Moves:
     """Click on ONE, then on TWO; only a variable of the page says which clicks were made."""
     if page.number("buttonsPushed.filter(id => id !== 'subbtn').length"):
         raise Unsolvable("the wrong button was clicked first")
@@ -89,22 +89,22 @@ def click_button_sequence(page: PageParts) -> Moves:
 
 
 @_expert("click-button", "unicode-test")
-def click_button(page: PageParts) -> Moves:
+def _click_button(page: PageParts) -> Moves:
     yield Click(page.part("#area button", _quoted(page)[0]))
 
 
 @_expert("click-link")
-def click_link(page: PageParts) -> Moves:
+def _click_link(page: PageParts) -> Moves:
     yield Click(page.part(".alink", _quoted(page)[0]))
 
 
 @_expert("click-dialog")
-def click_dialog(page: PageParts) -> Moves:
+def _click_dialog(page: PageParts) -> Moves:
     yield Click(page.part("button.ui-button"))
 
 
 @_expert("click-dialog-2")
-def click_dialog_2(page: PageParts) -> Moves:
+def _click_dialog_2(page: PageParts) -> Moves:
     name = _quoted(page)[0]
     yield Click(
         page.part(".ui-dialog-titlebar button") if name == "x" else page.part(".ui-dialog-buttonset button", name)
@@ -112,12 +112,12 @@ def click_dialog_2(page: PageParts) -> Moves:
 
 
 @_expert("click-tab")
-def click_tab(page: PageParts) -> Moves:
+def _click_tab(page: PageParts) -> Moves:
     yield Click(page.part("#area ul a", _in_goal(page, r"(Tab #\d)")))
 
 
 @_expert("click-tab-2", "click-tab-2-easy", "click-tab-2-medium", "click-tab-2-hard", plays=True)
-def click_tab_2(page: PageParts) -> Moves:
+def _click_tab_2(page: PageParts) -> Moves:
     """Open the tab that has the link, and click on the link; where the page has no such link, the second tab counts."""
     name = _quoted(page)[0]
     links = [link for link in page.parts("[id^=tabs-] .alink") if link.text == name]
@@ -132,7 +132,7 @@ def click_tab_2(page: PageParts) -> Moves:
 
 
 @_expert("click-collapsible", "click-collapsible-nodelay", plays=True)
-def click_collapsible(page: PageParts) -> Moves:
+def _click_collapsible(page: PageParts) -> Moves:
     """Open the section, wait until it is open, and submit."""
     if page.part("#area h3").attributes.get("aria-expanded") != "true":
         yield Click(page.part("#area h3"))
@@ -142,35 +142,35 @@ def click_collapsible(page: PageParts) -> Moves:
 
 
 @_expert("click-checkboxes", "click-checkboxes-large", "click-checkboxes-transfer")
-def click_checkboxes(page: PageParts) -> Moves:
-    wanted = _in_goal(page, r"Select (.*) and click Submit").split(", ")
+def _click_checkboxes(page: PageParts) -> Moves:
+    names = _in_goal(page, r"Select (.*) and click Submit").split(", ")
     for label, box in zip(page.parts("#area label"), page.parts("#area input"), strict=True):
-        if box.checked != (label.text in wanted):
+        if box.checked != (label.text in names):
             yield Click(box)
     yield _submit(page)
 
 
 @_expert("click-option")
-def click_option(page: PageParts) -> Moves:
-    wanted = _in_goal(page, r"Select (.*) and click Submit")
+def _click_option(page: PageParts) -> Moves:
+    target = _in_goal(page, r"Select (.*) and click Submit")
     for label, button in zip(page.parts("#boxes label"), page.parts("#boxes input"), strict=True):
-        if label.text == wanted and not button.checked:
+        if label.text == target and not button.checked:
             yield Click(button)
     yield _submit(page)
 
 
 @_expert("click-widget")
-def click_widget(page: PageParts) -> Moves:
+def _click_widget(page: PageParts) -> Moves:
     yield Click(page.part(f'[data-type="{_quoted(page)[0]}"]'))
 
 
 @_expert("click-color")
-def click_color(page: PageParts) -> Moves:
+def _click_color(page: PageParts) -> Moves:
     yield Click(page.part(f'#area [data-color="{_in_goal(page, r"on the (.*) colored box")}"]'))
 
 
 @_expert("click-shades")
-def click_shades(page: PageParts) -> Moves:
+def _click_shades(page: PageParts) -> Moves:
     colour = _in_goal(page, r"shades of (\w+)")
     for shade in page.parts("#area span"):
         if (shade.attributes["data-color"] == colour) != (shade.attributes.get("class") == "selected"):
@@ -179,13 +179,13 @@ def click_shades(page: PageParts) -> Moves:
 
 
 @_expert("focus-text", "focus-text-2")
-def focus_text(page: PageParts) -> Moves:
+def _focus_text(page: PageParts) -> Moves:
     number = re.search(r"the (\d)", page.goal)
     yield Click(page.parts("#area input")[int(number[1]) - 1 if number else 0])
 
 
 @_expert("enter-text", "enter-password", "login-user")
-def enter_text(page: PageParts) -> Moves:
+def _enter_text(page: PageParts) -> Moves:
     """Fill what is quoted into the fields, one text each or the same into all, and submit."""
     fields, texts = page.parts("#form input"), _quoted(page)
     for field, text in zip(fields, texts if len(texts) == len(fields) else texts * len(fields), strict=True):
@@ -194,21 +194,21 @@ def enter_text(page: PageParts) -> Moves:
 
 
 @_expert("enter-text-2")
-def enter_text_2(page: PageParts) -> Moves:
+def _enter_text_2(page: PageParts) -> Moves:
     text = _quoted(page)[0]
     yield from _fill(page.part("#tt"), text.upper() if "upper case" in page.goal else text.lower())
     yield _submit(page)
 
 
 @_expert("read-table")
-def read_table(page: PageParts) -> Moves:
+def _read_table(page: PageParts) -> Moves:
     cells = [cell.text for cell in page.parts("#tab td")]
     yield from _fill(page.part("#tt"), cells[cells.index(_in_goal(page, r"value of (.*) into the text field")) + 1])
     yield _submit(page)
 
 
 @_expert("simple-arithmetic")
-def simple_arithmetic(page: PageParts) -> Moves:
+def _simple_arithmetic(page: PageParts) -> Moves:
     left, sign, right = page.part("#math-problem").text.split()[:3]
     a, b = int(left), int(right)
     yield from _fill(page.part("#math-answer"), str({"+": a + b, "-": a - b, "x": a * b}[sign]))
@@ -216,13 +216,13 @@ def simple_arithmetic(page: PageParts) -> Moves:
 
 
 @_expert("visual-addition")
-def visual_addition(page: PageParts) -> Moves:
+def _visual_addition(page: PageParts) -> Moves:
     yield from _fill(page.part("#math-answer"), str(len(page.parts("#math-problem .addition-block"))))
     yield _submit(page)
 
 
 @_expert("grid-coordinate")
-def grid_coordinate(page: PageParts) -> Moves:
+def _grid_coordinate(page: PageParts) -> Moves:
     yield Click(page.part(f'circle[id="{_in_goal(page, r"coordinate (.*)[.]")}"]'))
 
 
@@ -236,7 +236,7 @@ def _kind(shape: PagePart) -> str:
 
 
 @_expert("identify-shape")
-def identify_shape(page: PageParts) -> Moves:
+def _identify_shape(page: PageParts) -> Moves:
     shape = page.part(_SHAPES)
     kind = _kind(shape)
     yield Click(page.part(f'[data-type="{_SHAPE_NAMES[shape.tag] if kind == "shape" else kind}"]'))
@@ -256,7 +256,7 @@ def _matches(shape: PagePart, words: list[str]) -> bool:
 
 
 @_expert("click-shape")
-def click_shape(page: PageParts) -> Moves:
+def _click_shape(page: PageParts) -> Moves:
     words = _in_goal(page, r"Click on a (.*)").split()
     matching = [shape for shape in page.parts(_SHAPES) if _matches(shape, words)]
     if not matching:
@@ -265,7 +265,7 @@ def click_shape(page: PageParts) -> Moves:
 
 
 @_expert("count-shape")
-def count_shape(page: PageParts) -> Moves:
+def _count_shape(page: PageParts) -> Moves:
     words = _in_goal(page, r"How many (.*)s are there").split()
     count = sum(_matches(shape, words) for shape in page.parts(_SHAPES))
     yield Click(page.part("#count-buttons button", str(count)))
