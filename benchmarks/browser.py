@@ -4,7 +4,8 @@
 
 The contexts run in parallel, each in its own thread, with random admissible actions; resets count as time but not as
 steps. Then short episodes run one after another in one environment, and the memory of the whole process tree is
-compared after the first tenth of them and at the end.
+compared after the first tenth of them and at the end. For MiniWoB++, resets that start an open page again are compared
+with resets that load it anew.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def main() -> None:
         steps, cpu = speed(options.env, contexts, options.seconds)
         report[f"steps_per_second_{contexts}"] = round(steps, 1)
         report[f"cpu_milliseconds_per_step_{contexts}"] = round(1000 * cpu)
+    if "MiniWoB" in options.env:
+        report |= resets(options.env, options.episodes)
     report |= leaks(options.env, options.episodes, options.steps)
     print(json.dumps(report, indent=2))
 
@@ -74,6 +77,22 @@ def speed(name: str, contexts: int, seconds: float) -> tuple[float, float]:
     for env in envs:
         env.close()
     return result
+
+
+def resets(name: str, episodes: int) -> dict[str, Any]:
+    """Return processor milliseconds of a reset that loads its page, and their ratio to those of one that does not."""
+    from turnwise.envs import make
+
+    costs = []
+    for reload in (True, False):
+        env = make(name, reload=reload)
+        for number in range(episodes + 1):
+            if number == 1:
+                before = processor()
+            env.reset(seed=number)
+        costs.append((processor() - before) / episodes)
+        env.close()
+    return {"cpu_milliseconds_per_reset": round(1000 * costs[0]), "started_again": round(costs[0] / costs[1], 1)}
 
 
 def leaks(name: str, episodes: int, steps: int) -> dict[str, Any]:

@@ -56,6 +56,22 @@ class BrowserSight:
         scale = self.scale or PointScale()
         return str(replace(action, points=tuple(scale.write(x, y, self.size) for x, y in action.points)))
 
+    def by_points(self, action: BrowserAction, pixel: tuple[int, int], *, filled: bool = True) -> list[str]:
+        """Return the actions of the mouse and the keys that click on an element or type into it.
+
+        Args:
+            action: a click, or what to type.
+            pixel: where the element is touched.
+            filled: whether the element may have text, which typing replaces.
+        """
+        from turnwise.tools.browser import BrowserAction
+
+        steps = [self.write(BrowserAction("click", points=(pixel,)))]
+        if action.kind == "type":
+            steps += ["press[Control+a]"] if filled else []
+            steps.append(str(BrowserAction("write", "", action.text)) if action.text else "press[Delete]")
+        return steps
+
     def touched(self, action: BrowserAction, view: PageView) -> list[tuple[float, float]]:
         """Return where an action in pixels touches the image, as shares of its width and height."""
         element = view.elements.get(action.ref) if action.kind in ("click", "type", "select") else None

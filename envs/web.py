@@ -141,7 +141,7 @@ class BrowserWindow:
         Raises:
             EnvironmentDied: the browser or the page crashed.
         """
-        from turnwise.tools.browser import BrowserAction, InvalidAction, parse
+        from turnwise.tools.browser import InvalidAction, parse
 
         parsed = parse(action)
         if isinstance(parsed, InvalidAction) or not parsed.ref:
@@ -154,11 +154,7 @@ class BrowserWindow:
                 return False
         if element is None or element.center is None or parsed.kind not in ("click", "type"):
             return False
-        steps = [self.sight.write(BrowserAction("click", points=(element.center,)))]
-        if parsed.kind == "type":
-            steps.append("press[Control+a]")
-            steps.append(str(BrowserAction("write", "", parsed.text)) if parsed.text else "press[Delete]")
-        return all(map(self.act, steps))
+        return all(map(self.act, self.sight.by_points(parsed, element.center)))
 
     def script(self, code: str, argument: object = None) -> Any:
         """Return the result of a script in the page.
@@ -220,6 +216,12 @@ class BrowserWindow:
     def free(self) -> list[str]:
         """Return the forms of the actions that cannot be listed."""
         return self.sight.free(self.view)
+
+    def detach(self) -> Tab | None:
+        """Return the tab without closing it; the window is as it is after `close`. None if no page is open."""
+        tab, self.tab = self.tab, None
+        self.close()
+        return tab
 
     def close(self) -> None:
         """Close the page, if it is open."""

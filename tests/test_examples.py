@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from toys.chromium import need_chromium
 from toys.tokens import CHATML
 from typer.testing import CliRunner
 
@@ -57,12 +58,21 @@ def test_an_example_is_short_and_says_what_it_is(path: Path) -> None:
     assert lines[0].startswith("# ")
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.waits] if "MiniWoB" in path.read_text("utf-8") else [])
+        for path in EXAMPLES
+    ],
+    ids=lambda path: path.stem,
+)
 def test_an_example_trains(
     path: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
     text, more = path.read_text(encoding="utf-8"), [*SIZES]
+    if "MiniWoB" in text:
+        need_chromium(miniwob=True)
     if "ALFWORLD_DATA" in text:
         monkeypatch.setenv("ALFWORLD_DATA", str(request.getfixturevalue("data_dir") / "alfworld"))
     if "items_shuffle_1000" in text:

@@ -23,7 +23,7 @@ from turnwise.envs.checks.episode_data import (
 from turnwise.envs.checks.panel_data import Earned, Start
 from turnwise.envs.checks.reward_bounds import RewardBounds
 from turnwise.envs.checks.rule_clock import RuleClock
-from turnwise.envs.errors import EnvError
+from turnwise.envs.errors import EnvError, NoExpert
 from turnwise.envs.info import Environment
 
 __all__ = ["Explorer", "PlayExpert"]
@@ -158,7 +158,7 @@ class Explorer:
 
         Returns:
             The actions, or None if plan() raises. An EnvError means that success cannot be reached, which is an
-            error at the start of an episode.
+            error at the start of an episode; NoExpert means that nobody can plan for this task, which is none.
 
         Raises:
             Crash: `strict`, and plan() raised another exception, or failed at the start.
@@ -166,6 +166,8 @@ class Explorer:
         self.play(task, prefix, env=self.free)
         try:
             return list(self.free.get_wrapper_attr("plan")())
+        except NoExpert:
+            return None
         except Exception as error:
             if not strict or (prefix and isinstance(error, EnvError)):
                 return None

@@ -106,6 +106,8 @@ def plan(explorer: Explorer) -> str:
                 raise RuleFailed(
                     f"plan() after the win is {cut(left)}, not []", free_script(explorer, task, claim, end.actions)
                 )
+    if not count:
+        raise RuleSkipped("plan() says of all tasks that nobody can plan for them")
     notes = [f"; {stuck} times it said that success cannot be reached"] if stuck else []
     notes += [f"; {late} times the turn limit came first"] if late else []
     return f"{count} plans won{''.join(notes)}"
@@ -118,7 +120,10 @@ def expert(explorer: Explorer) -> str:
     if not explorer.has("plan") or explorer.foreign is None or not all(explorer.tasks):
         raise RuleSkipped("the environment has no plan(), no task_ids(), or actions that are not text")
     name, module = explorer.play_expert.__name__, explorer.play_expert.__module__
-    for task in filter(None, explorer.tasks):
+    tasks = [task for task in explorer.tasks if task is not None and explorer.plan(task) is not None]
+    if not tasks:
+        raise RuleSkipped("plan() says of all tasks that nobody can plan for them")
+    for task in tasks:
         won, actions = explorer.play_expert(explorer.source.build, task, explorer.seed)
         if not won:
             code = (
@@ -127,7 +132,7 @@ def expert(explorer: Explorer) -> str:
             )
             problem = f"an agent that follows plan() does not win {task!r}: it took {cut(actions)}, the plan is "
             raise RuleFailed(problem + cut(explorer.plan(task)), code)
-    return f"won {len(explorer.tasks)} tasks"
+    return f"won {len(tasks)} tasks"
 
 
 def admissible(explorer: Explorer) -> str:

@@ -1,11 +1,12 @@
-"""MiniWoB++ tasks in a real browser, as text: small web pages on which one thing has to be done.
+"""MiniWoB++ tasks in a real browser, as text or as an image: small web pages on which one thing has to be done.
 
 A task instance is a number that seeds the page's own generator, so the same id gives the same page everywhere. Time is
 frozen and advances by half a second with each action, so timers depend only on the actions. The reward is the page's
 own, in [-1, 1], without its time discount, and is paid at the last step.
 
-Not included: actions by coordinates (tasks that require drawing or dragging can hardly be solved), the original's
-structured observations, and FlightWoB.
+The expert (`turnwise.envs.miniwob.experts`) plays 36 of the tasks.
+
+Not included: the original's structured observations, and FlightWoB.
 
 Source: MiniWoB++ (Liu et al. 2018, arXiv:1802.08802), pages of the package `miniwob`.
 """
@@ -18,11 +19,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.browser_agent import browser_agent
 from turnwise.envs.browser_sight import sight_of
-from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
+from turnwise.envs.errors import NoExpert, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.info import Info
-from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
+from turnwise.envs.miniwob.catalogue import task_name, task_names
+from turnwise.envs.miniwob.experts import EXPERTS
+from turnwise.envs.miniwob.open_pages import keep_page, load_page, start_page, take_page
+from turnwise.envs.miniwob.parts import Unsolvable
+from turnwise.envs.miniwob.planning import planned, played
 from turnwise.envs.points import Points
-from turnwise.envs.validation import choice
+from turnwise.envs.validation import choice, flag
 from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
@@ -33,9 +38,6 @@ __all__ = ["SPLITS", "MiniWoBEnv"]
 SPLITS: Final = ("train", "held_out")
 _SIZE: Final = (160, 210)
 """Width and height of the part of the page that contains the task."""
-_VIEWPORT: Final = (500, 320)
-_TICK: Final = 0.5
-_READY: Final = 20
 _DEFAULT_COUNT: Final = 1000
 _DRAWN_FROM: Final = 10**6
 _AGENT: Final = browser_agent(
@@ -43,23 +45,6 @@ _AGENT: Final = browser_agent(
 )
 _ID: Final = re.compile(r"(?P<split>\w+)/(?P<name>[\w-]+)/(?P<number>\d{6})")
 
-_START: Final = """
-([seed, mode]) => {
-  const style = document.createElement('style');
-  style.textContent = '#reward-display, #click-canvas { display: none !important }';
-  document.head.appendChild(style);
-  core.EPISODE_MAX_TIME = 2147483647;
-  core.setDataMode(mode);
-  Math.seedrandom(seed);
-  core.startEpisodeReal();
-}
-"""
-_GOAL: Final = """
-() => {
-  const said = core.getUtterance();
-  return [WOB_TASK_READY, typeof said === 'string' ? said : said.utterance];
-}
-"""
 _VERDICT: Final = "() => [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL]"
 
 
@@ -82,6 +67,8 @@ class MiniWoBEnv(BrowserEnv):
             parser of the agent; `step` takes the same actions always.
         budget: approximate maximum length of the page in an observation, in characters.
         deadline: time limit of each browser call in seconds.
+        reload: whether each episode loads its page anew; False: pages that this process has open are started again, as
+            the original does, for a tenth of the work (see `turnwise.envs.miniwob.open_pages`).
         render_mode: None, "ansi" or "rgb_array".
 
     Raises:
@@ -100,12 +87,14 @@ class MiniWoBEnv(BrowserEnv):
         actions: str = "words",
         budget: int = BUDGET,
         deadline: float = 20.0,
+        reload: bool = True,
         render_mode: str | None = None,
     ) -> None:
         super().__init__(render_mode)
         self._names = _names(task)
         self._split = choice("split", split, SPLITS)
         self._deadline = check_deadline(deadline)
+        self._reload = flag("reload", reload)
         self._window = BrowserWindow(sight_of(_SIZE, screenshot, points, actions), budget)
         self.observation_space = self._window.space()
         self._task = ""
@@ -124,6 +113,7 @@ class MiniWoBEnv(BrowserEnv):
 
     def start_task(self, task: str, options: Mapping[str, object]) -> Any:
         self._known(task)
+        self._leave(self._window)
         self._task = task
         self._window.open(self._enter)
         self._over, self._reward = False, 0.0
@@ -138,6 +128,41 @@ class MiniWoBEnv(BrowserEnv):
     def is_over(self) -> bool:
         return self._over
 
+    def plan(self) -> list[str]:
+        """Return the expert's actions from the current page to the full reward; [] if the episode is won.
+
+        Where later actions depend on what earlier ones do to the page, they are tried on the same page in another tab.
+
+        Raises:
+            NotReset: before the first reset.
+            NoExpert: nobody can plan for this task.
+            Unsolvable: the episode is lost, or an element is outside of the image, where points do not reach.
+        """
+        if self.task_id is None:
+            raise NotReset
+        name, _ = self._known(self._task)
+        if name not in EXPERTS:
+            raise NoExpert(f"the task {name!r} has no expert; these have: {', '.join(EXPERTS)}")
+        if self._over:
+            if self._reward < 1.0:
+                raise Unsolvable(f"the episode has ended with the reward {self._reward:g}")
+            return []
+        self._window.wake(self._enter)
+        if not EXPERTS[name].plays:
+            return planned(name, self._goal, self._window)
+        twin = BrowserWindow(self._window.sight, self._window.budget)
+        try:
+            twin.open(self._enter)
+            for action in self._window.taken:
+                twin.act(action)
+            return played(name, self._goal, twin)
+        finally:
+            self._leave(twin)
+
+    def close(self) -> None:
+        """Close the page, or keep it for the next episode of this process."""
+        self._leave(self._window)
+
     def _known(self, task: str) -> tuple[str, int]:
         """Return name and number of a task instance."""
         match = _ID.fullmatch(task)
@@ -148,27 +173,22 @@ class MiniWoBEnv(BrowserEnv):
 
     def _enter(self) -> Tab:
         """Open and start the page of the instance."""
-        from turnwise.tools.browser import open_tab, static_site
-
         name, number = self._known(self._task)
-        address = f"{static_site(str(html_folder())).origin}/miniwob/{name}.html"
-        tab = open_tab(
-            address, viewport=_VIEWPORT, time_step=_TICK, deadline=self._deadline, all_elements=True, hidden="#query"
-        )
+        tab = (None if self._reload else take_page(name, self._deadline)) or load_page(name, self._deadline)
         try:
-            tab.script(_START, [f"{self._split}/{number}", "train" if self._split == "train" else "test"])
-            for _ in range(_READY):
-                ready, goal = tab.script(_GOAL)
-                if ready:
-                    break
-                tab.pass_time()
-            else:
-                raise EnvError(f"the page of task {name!r} did not start")
+            mode = "train" if self._split == "train" else "test"
+            self._goal = start_page(tab, name, f"{self._split}/{number}", mode)
         except BaseException:
             tab.close()
             raise
-        self._goal = " ".join(str(goal).split())
         return tab
+
+    def _leave(self, window: BrowserWindow) -> None:
+        """Keep the page of a window, unless pages are loaded anew."""
+        tab = None if self._reload else window.detach()
+        if tab is not None:
+            keep_page(tab, self._known(self._task)[0], self._deadline)
+        window.close()
 
     def _judge(self) -> None:
         """Read from the page whether the task is over."""

@@ -14,7 +14,17 @@ from toys.broken import BROKEN, CountsTurns, KeyIsAnswer
 from toys.corridor import ID, Corridor
 
 from turnwise.cli.check import play_expert
-from turnwise.envs import EnvError, NotReset, StepAfterEnd, Text, TurnLimit, UnknownEnv, UnknownOption, check_env
+from turnwise.envs import (
+    EnvError,
+    NoExpert,
+    NotReset,
+    StepAfterEnd,
+    Text,
+    TurnLimit,
+    UnknownEnv,
+    UnknownOption,
+    check_env,
+)
 from turnwise.envs.check import CheckReport, Effort, rules
 
 SMALL = Effort(walks=4, turns=24, pairs=8, states=6, depth=8, continuations=4, search=100, floor=4, attack=200)
@@ -370,6 +380,23 @@ def test_an_expert_may_say_that_nothing_helps_any_more():
     report = check_env(Trap, tasks=["open-4-1"], effort=SMALL)
     assert report["plan"].outcome == "ok", str(report)
     assert "success cannot be reached" in report["plan"].detail
+
+
+class Silent(Corridor):
+    """Nobody can plan for corridors of three rooms."""
+
+    def plan(self) -> list[str]:
+        if self._length == 3:
+            raise NoExpert("nobody has been there")
+        return super().plan()
+
+
+def test_an_environment_may_have_an_expert_for_some_of_its_tasks():
+    report = check_env(Silent, tasks=["open-3-1", "open-4-1"], effort=SMALL)
+    assert report["plan"].outcome == "ok", str(report)
+    report = check_env(Silent, tasks=["open-3-1"], effort=SMALL)
+    assert report["plan"].outcome == "skipped", str(report)
+    assert "nobody can plan for them" in report["plan"].detail
 
 
 def test_a_plan_may_come_too_late_for_a_turn_limit_inside_the_environment():
