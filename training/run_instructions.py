@@ -31,6 +31,7 @@ def with_instructions(run: Run) -> Run:
     if not model or {"template", "parser"} & agent.model_fields_set:
         return run
     trained = run_of(Path(model).expanduser())
+    options: JsonObject
     if trained is not None and trained.env.id == run.env.id and not run.env.mix:
         options = trained.agent.model_dump(include=set(_KEYS))
     elif trained is not None and trained.agent.template == AgentSection().template:
