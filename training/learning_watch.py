@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.states import State
-from turnwise.training.success_falls import SuccessFalls
+from turnwise.training.success_falls import Fall, SuccessFalls
 
 SHARED_GAP = {"float32": 0.01, "bfloat16": 0.1}
 """Mean gap in nats above which a sampler that shares the learner's module is warned about, by the type it has."""
@@ -15,7 +15,7 @@ class LearningWatch:
 
     def __init__(self, report: Reporter) -> None:
         self._report = report
-        self._falls = SuccessFalls()
+        self._falls: dict[str, SuccessFalls] = {}
         self._active: set[str] = set()
 
     def after(self, step: int, values: Mapping[str, float]) -> None:
@@ -23,7 +23,9 @@ class LearningWatch:
 
         Args:
             step: number of the iteration.
-            values: its metrics: no_variance_groups, signal, success with its standard error, reward.
+            values: its metrics: no_variance_groups, signal, success with its standard error, reward; in a mixture,
+                success of the parts that were played. Each part is compared with itself alone, or a curriculum that
+                goes on to a harder level would look like a fall.
         """
         flat = values["no_variance_groups"] >= 1.0 and not values["signal"]
         self._warn(
@@ -34,17 +36,11 @@ class LearningWatch:
             f"nothing to learn from; try {'harder' if values['success'] > 0.5 else 'easier'} tasks or larger groups "
             "(train.group_size)",
         )
-        fall = self._falls.after(values["success"], values.get("success_error", 0.0))
-        self._warn(
-            "fall",
-            fall is not None,
-            step,
-            ""
-            if fall is None
-            else f"success fell from {fall.best.mean:.1%} (mean of {fall.best.size} iterations) to "
-            f"{fall.newest.mean:.1%} (the last {fall.newest.size}); a smaller learning rate (train.lr) or fewer steps "
-            "(train.optimizer_steps) may help",
-        )
+        parts = [key.removeprefix("success") for key in values if key.startswith("success/")] or [""]
+        for part in parts:
+            falls = self._falls.setdefault(part, SuccessFalls())
+            fall = falls.after(values[f"success{part}"], values.get(f"success_error{part}", 0.0))
+            self._warn(f"fall{part}", fall is not None, step, "" if fall is None else _sentence(fall, part[1:]))
 
     def after_shared(self, step: int, values: Mapping[str, float], dtype: str) -> None:
         """Warn if sampler and learner differ though they compute with one module, where only rounding may differ.
@@ -67,14 +63,26 @@ class LearningWatch:
 
     def state(self) -> State:
         """Return what a checkpoint keeps."""
-        return {"falls": self._falls.state(), "active": sorted(self._active)}
+        falls = {part: falls.state() for part, falls in self._falls.items()}
+        return {"falls": falls, "active": sorted(self._active)}
 
     def load_state(self, state: State) -> None:
         """Continue where `state` was taken."""
-        self._falls.load_state(state.get("falls", {}))
+        stored = state.get("falls", {})
+        for part, falls in ({"": stored} if "sums" in stored else stored).items():  # an earlier version knew no parts
+            self._falls.setdefault(part, SuccessFalls()).load_state(falls)
         self._active = set(state.get("active", ()))
 
     def _warn(self, name: str, present: bool, step: int, text: str) -> None:
         if present and name not in self._active:
             self._report.event("warning", step, text=text)
         (self._active.add if present else self._active.discard)(name)
+
+
+def _sentence(fall: Fall, part: str) -> str:
+    best, newest = fall.best, fall.newest
+    return (
+        f"success{f' on {part}' if part else ''} fell from {best.mean:.1%} (mean of {best.size} iterations) to "
+        f"{newest.mean:.1%} (the last {newest.size}); a smaller learning rate (train.lr) or fewer steps "
+        "(train.optimizer_steps) may help"
+    )

@@ -97,6 +97,26 @@ def test_success_that_falls_is_warned_about_by_means_of_several_iterations():
     assert text.startswith("success fell from 55.0% (mean of 8 iterations) to 13.3% (the last 3)")
 
 
+def test_a_curriculum_that_goes_on_to_a_harder_level_is_no_fall():
+    def values(part, success):
+        return {
+            "no_variance_groups": 0.2,
+            "signal": 0.5,
+            "reward": success,
+            "success": success,
+            f"success/{part}": success,
+        }
+
+    report = Recorded()
+    watch = LearningWatch(report)
+    wins = [("easy", 0.7), ("easy", 0.6)] * 6 + [("hard", 0.3), ("hard", 0.4)] * 6 + [("hard", 0.0)] * 4
+    for step, (part, success) in enumerate(wins, start=1):
+        watch.after(step, values(part, success))
+    ((phase, step, text),) = report.events
+    assert (phase, step) == ("warning", 27)
+    assert text.startswith("success on hard fell from 35.0% (mean of 8 iterations) to 0.0% (the last 3)")
+
+
 @pytest.mark.parametrize("spread", [0.0, 1.5, 3.0])
 @pytest.mark.parametrize("tasks", [4, 16])
 def test_fewer_than_one_run_in_a_hundred_is_warned_about_by_chance(tasks, spread):
@@ -145,13 +165,21 @@ def test_of_the_recorded_runs_those_that_collapsed_are_warned_about_and_no_other
         with tarfile.open(archive) as file:
             names = [name for name in file.getnames() if name.endswith("metrics.jsonl")]
             for name in names:
-                events = [json.loads(line) for line in file.extractfile(name).read().splitlines()]
-                step = first_fall([event["success"] for event in events if event["phase"] == "train"])
-                if step is not None:
-                    fallen[name] = step
+                report = Recorded()
+                watch = LearningWatch(report)
+                for line in file.extractfile(name).read().splitlines():
+                    event = json.loads(line)
+                    if event["phase"] == "train":
+                        watch.after(event["iteration"], {**event, "success_error": 0.0})
+                falls = [step for _, step, text in report.events if "fell from" in text]
+                if falls:
+                    fallen[name] = falls[0]
     collapsed = {f"staleness/staleness-{age}/seed-2/metrics.jsonl": 11 for age in (1, 2, 4)}
     collapsed["sampled/hgpo-sampling.tasks-vade/seed-2/metrics.jsonl"] = 21  # from 73 to 34 %
     collapsed["sampled/hgpo/seed-3/metrics.jsonl"] = 12  # from 73 to 25 %; 26 % of held-out tasks after iteration 12
+    alone = "hgpo-sampling.tasks-name-levels-start-tiny-receptacles-9-11-objects-9-11-types-put.look.clean-mix-0"
+    collapsed |= {f"climbed/{alone}/seed-{seed}/metrics.jsonl": step for seed, step in ((1, 20), (3, 21), (7, 24))}
+    collapsed["climbed/hgpo-sampling.tasks-uniform/seed-5/metrics.jsonl"] = 18  # from 45 to 21 %, and back
     assert fallen == collapsed
 
 

@@ -214,7 +214,7 @@ def test_metrics_of_parts_are_those_of_their_groups():
         for part, wins in (("a", 1), ("b", 3))
     ]
     metrics = part_metrics(groups, ("a", "b", "c"))
-    assert {name: metrics[name] for name in metrics if name.startswith("success")} == {
+    assert {name: metrics[name] for name in metrics if name.startswith("success/")} == {
         "success/a": 0.25,
         "success/b": 0.75,
     }

@@ -171,7 +171,7 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-PART_METRICS = ("episodes", "errors", "success", "reward", "turns")
+PART_METRICS = ("episodes", "errors", "success", "success_error", "reward", "turns")
 """Keys of `play_metrics` that `part_metrics` has of every part."""
 
 
