@@ -197,7 +197,7 @@ def _end_button(pen: Pen, w: Item, x: int, y: int, width: int) -> UiBox | None:
 
 def _text_row(pen: Pen, w: Item, x: int, y: int, width: int, end: UiBox | None) -> TextRow:
     texts = (w.title, w.subtitle, w.trailing)
-    "".join(texts)  # raises TypeError for what is no text, which must not wait until the boxes are made
+    "".join(texts)  # raises TypeError for anything but texts, now and not when the boxes are made
     bounds = (x, y, x + width, y + _row_height(pen, w))
     buttons: list[Node] = [] if end is None else [end]
     return TextRow(bounds, pen.package, [text for text in texts if text], buttons, partial(_in_item, pen, w, end))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from turnwise.envs.miniwob.parts import Unsolvable
 
 pytestmark = pytest.mark.waits
 
+Pages = gymnasium.Env[Any, str]
+
 POINTS = {"screenshot": "only", "points": [100, 100]}
 EXAMPLE = tomllib.loads((Path(__file__).parents[2] / "examples/miniwob.toml").read_text("utf-8"))["env"]["kwargs"][
     "task"
@@ -32,25 +34,25 @@ def _chromium() -> None:
 
 
 @pytest.fixture(scope="module")
-def env() -> Any:
+def env() -> Iterator[Pages]:
     env = make("turnwise/MiniWoB-v0", task=list(EXPERTS), reload=False, max_episode_steps=-1)
     yield env
     env.close()
 
 
 @pytest.fixture(scope="module")
-def pointing() -> Any:
+def pointing() -> Iterator[Pages]:
     env = make("turnwise/MiniWoB-v0", task=list(EXPERTS), reload=False, max_episode_steps=-1, **POINTS)
     yield env
     env.close()
 
 
-def plan(env: gymnasium.Env[Any, str]) -> list[str]:
+def plan(env: Pages) -> list[str]:
     result: list[str] = env.get_wrapper_attr("plan")()
     return result
 
 
-def wins(env: gymnasium.Env[Any, str], task: str, *before: str) -> list[str]:
+def wins(env: Pages, task: str, *before: str) -> list[str]:
     """Check that the plan wins after some actions; return the plan."""
     env.reset(seed=0, options={"task": task})
     for action in before:
@@ -65,7 +67,7 @@ def wins(env: gymnasium.Env[Any, str], task: str, *before: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", EXPERTS)
-def test_the_expert_wins_by_names_and_by_points(name: str, env: Any, pointing: Any) -> None:
+def test_the_expert_wins_by_names_and_by_points(name: str, env: Pages, pointing: Pages) -> None:
     for number in range(4):
         task = f"train/{name}/{number:06d}"
         wins(env, task)
@@ -79,13 +81,13 @@ def test_the_expert_wins_where_pages_have_separate_data() -> None:
     env.close()
 
 
-def first(env: Any, name: str, accept: Callable[[str], bool]) -> str:
+def first(env: Pages, name: str, accept: Callable[[str], bool]) -> str:
     """Return the first instance of a task whose observation is accepted."""
     tasks = (f"train/{name}/{number:06d}" for number in range(50))
     return next(task for task in tasks if accept(env.reset(options={"task": task})[0]))
 
 
-def test_the_expert_goes_on_from_the_middle(env: Any) -> None:
+def test_the_expert_goes_on_from_the_middle(env: Pages) -> None:
     entered = wins(env, "train/enter-text/000000")
     assert [action.split("[")[0] for action in entered] == ["type", "click"]
     assert wins(env, "train/enter-text/000000", entered[0]) == entered[1:]
@@ -101,20 +103,20 @@ def test_the_expert_goes_on_from_the_middle(env: Any) -> None:
     assert wins(env, "train/click-collapsible/000001", opened[0])[-1] == opened[-1]
 
 
-def test_by_points_a_field_with_text_is_selected_before_it_is_typed_into(pointing: Any) -> None:
+def test_by_points_a_field_with_text_is_selected_before_it_is_typed_into(pointing: Pages) -> None:
     empty = wins(pointing, "train/enter-text/000003")
     assert [action.split("[")[0] for action in empty] == ["click", "write", "click"]
     filled = wins(pointing, "train/enter-text/000003", empty[0], "write[no]")
     assert filled == [empty[0], "press[Control+a]", *empty[1:]]
 
 
-def test_a_click_on_a_covered_button_is_one_beside_the_cover(env: Any) -> None:
+def test_a_click_on_a_covered_button_is_one_beside_the_cover(env: Pages) -> None:
     covered = first(env, "click-test-2", lambda seen: '"ONE" (covered)' in seen)
     (action,) = wins(env, covered)
     assert "," in action  # a point, since its name is refused
 
 
-def test_it_is_said_where_there_is_no_way(env: Any) -> None:
+def test_it_is_said_where_there_is_no_way(env: Pages) -> None:
     task = "train/click-button-sequence/000000"
     sequence = wins(env, task)
     env.reset(options={"task": task})
@@ -137,7 +139,7 @@ def test_tasks_without_an_expert_say_so() -> None:
     assert set(EXPERTS) < set(task_names())
 
 
-def test_planning_changes_nothing(env: Any) -> None:
+def test_planning_changes_nothing(env: Pages) -> None:
     for name in ("click-collapsible", "click-tab-2", "enter-text"):
         task = f"train/{name}/000002"
         _, before = env.reset(options={"task": task})
