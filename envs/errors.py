@@ -118,7 +118,7 @@ class StepAfterEnd(EnvError):
 
 
 class NoExpert(EnvError):
-    """The environment, made as it was, has no expert: plan() fails in every state."""
+    """The environment, made as it was, has no expert for the task: plan() fails in every state."""
 
 
 class BadSnapshot(EnvError):

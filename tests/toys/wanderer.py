@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from turnwise.agents.errors import NoPlan
+from turnwise.agents.errors import AgentError, NoPlan
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.samplers.base import Completion, Planner, Request, Sampler
 from turnwise.agents.samplers.scripted import ActionSampler, turn_rng
@@ -34,7 +34,7 @@ class Wanderer(ActionSampler):
         if request.episode in self._planners and (not listed or rng.random() < self._plans):
             try:
                 plan = self._planners[request.episode]()
-            except (NoPlan, EnvError):
+            except (NoPlan, EnvError, AgentError):  # the last where nobody plays the task
                 plan = []
             if plan:
                 return plan[0]
