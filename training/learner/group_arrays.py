@@ -203,7 +203,8 @@ def _influence(tokens: GroupTokens, scorer: TokenScorer, members: int) -> dict[s
 
 def _cuts_between_positions(tokens: GroupTokens, rows: int) -> Iterator[slice]:
     """Yield slices of at most `rows` tokens that do not part the tokens of a position, unless it has more."""
-    ends = np.cumsum(torch.unique_consecutive(tokens.position, return_counts=True)[1].cpu().numpy())
+    positions = tokens.position.cpu().numpy()
+    ends = np.append(np.flatnonzero(np.diff(positions)) + 1, len(positions))
     start = 0
     while start < len(tokens):
         fitting = ends[(ends > start) & (ends <= start + rows)]
