@@ -68,7 +68,10 @@ def _takes_turns_on_a_gpu(run: Run) -> bool:
 
 NEEDS: dict[str, tuple[Condition, str]] = {
     **{
-        f"policy.new.{key}": (_new_policy, "the model of policy.model has its own size")
+        f"policy.new.{key}": (
+            _new_policy,
+            "the model of policy.model has its own size (policy.new={} leaves out those of a file)",
+        )
         for key in ("vocab", "hidden", "layers", "heads")
     },
     "agent.example": (_has_example, "agent.template has no worked turn"),
