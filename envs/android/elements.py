@@ -152,12 +152,12 @@ def _kind(node: Node, checkable: bool) -> str:
 def leaves(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     """Return the elements that AndroidWorld lists: leaves, nodes with a description, and nodes that scroll."""
     nodes = [node for node in root.walk() if not node.children or node.description or node.scrollable]
-    shown = [node for node in nodes if _visible(node, size)]
+    visible = [node for node in nodes if _visible(node, size)]
     return [
         ScreenElement(
             i, node, tuple(_own(node)), _kind(node, node.checkable), node.checkable, node.checked, node.selected
         )
-        for i, node in enumerate(shown)
+        for i, node in enumerate(visible)
     ]
 
 

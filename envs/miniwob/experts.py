@@ -55,7 +55,7 @@ def _in_goal(page: PageParts, pattern: str) -> str:
     """Return what the first group of a pattern matches in the sentence of the task."""
     match = re.search(pattern, page.goal)
     if match is None:
-        raise Unsolvable(f"the task is said in an unknown form: {page.goal!r}")
+        raise Unsolvable(f"the sentence of the task has another form than the expert reads: {page.goal!r}")
     return match[1]
 
 

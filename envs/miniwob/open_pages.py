@@ -42,8 +42,8 @@ _START: Final = """
 """
 _GOAL: Final = """
 () => {
-  const said = core.getUtterance();
-  return [WOB_TASK_READY, typeof said === 'string' ? said : said.utterance];
+  const utterance = core.getUtterance();
+  return [WOB_TASK_READY, typeof utterance === 'string' ? utterance : utterance.utterance];
 }
 """
 _BLUR: Final = "() => document.activeElement && document.activeElement.blur()"
