@@ -352,8 +352,9 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         image_size=image_size(make) if sees else None,
     )
     demonstrated = replace(environments, make=shown)
-    if plays(run.imitation, run.env.id) and run.demonstration_kwargs() != run.env.arguments():
-        tasks = list_tasks(shown, count, seeds.of("pool"), sees=sees)
+    others = run.imitation.distinct_tasks > 0 or run.demonstration_kwargs() != run.env.arguments()
+    if plays(run.imitation, run.env.id) and others:
+        tasks = list_tasks(shown, run.imitation.distinct_tasks or count, seeds.of("pool"), sees=sees)
         demonstrated = replace(demonstrated, tasks=tasks, weights=weights_of(run.env.id, run.demonstration_kwargs()))
     return RunParts(
         run=run,

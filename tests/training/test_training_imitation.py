@@ -286,6 +286,22 @@ def test_the_same_demonstrations_come_again(tmp_path):
     assert first.mistakes == other.mistakes
 
 
+def test_more_tasks_may_be_demonstrated_than_are_practised(tmp_path):
+    content = {
+        "output": str(tmp_path),
+        "env": {"kwargs": {"level": "tiny"}},
+        "imitation": {"episodes": 40},
+        "evaluation": {"episodes": 0},
+        "train": {"distinct_tasks": 5},
+    }
+    prepared = prepare(Run.parse(content, ["imitation.distinct_tasks=20"]))
+    demonstrated, practised = prepared.demonstrated.tasks, prepared.environments.tasks
+    assert (len(set(demonstrated)), len(practised)) == (20, 5)
+    played = prepared.demonstrations().demonstrate(demonstrated)
+    assert {trajectory.task for trajectory in played.trajectories} == set(demonstrated)
+    assert prepare(Run.parse(content)).demonstrated.tasks == practised
+
+
 def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
     """From the expert's bare plan to a step of training, from memory and from a file alike."""
 

@@ -586,6 +586,7 @@ def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides
     [
         (["imitation.episodes=6000"], 1),
         (["imitation.episodes=6000", "train.distinct_tasks=6000"], 0),
+        (["imitation.episodes=6000", "imitation.distinct_tasks=6000"], 0),
         (["imitation.episodes=4000"], 0),
         (["imitation.episodes=6000", f'env.id="{ENV}"', "env.kwargs={lengths=[3]}"], 0),  # it has no more
         (["imitation.episodes=6000", 'imitation.demonstrator="played.jsonl"'], 0),

@@ -289,6 +289,12 @@ class ImitationSection(Section):
         description="Arguments of the environment that differ in demonstrations, so that others than their tasks are "
         "practised, such as {catalogue_seed = 1000}.",
     )
+    distinct_tasks: int = Field(
+        default=0,
+        ge=0,
+        description="Number of distinct tasks that are demonstrated; 0: as many as train.distinct_tasks. With more of "
+        "them, a model that practises few tasks has not memorised their demonstrations.",
+    )
     won_only: bool = Field(default=True, description="Imitate successful demonstrations only.")
     hinted: float = Field(
         default=0.0,

@@ -76,6 +76,7 @@ NEEDS: dict[str, tuple[Condition, str]] = {
     },
     "agent.example": (_has_example, "agent.template has no worked turn"),
     "imitation.env": (_plays, "the demonstrations come from a file"),
+    "imitation.distinct_tasks": (_plays, "the demonstrations come from a file"),
     "imitation.demonstrator.noise": (_can_err, "the demonstrations come from a file or a model"),
     "imitation.demonstrator.typos": (_can_err, "the demonstrations come from a file or a model"),
     "policy.attention": (lambda run: not _new_policy(run), "a new model uses the implementation of transformers"),

@@ -60,7 +60,7 @@ def _repeats_few_tasks(run: Run, demonstrated: Environments) -> bool:
     """Whether a model may memorise the demonstrated tasks, though the environment, which is opened then, has more."""
     count = len(demonstrated.tasks)
     few = run.imitation.episodes > MANY_REPEATS * count and plays(run.imitation, run.env.id)
-    if run.train.distinct_tasks or not few:
+    if run.train.distinct_tasks or run.imitation.distinct_tasks or not few:
         return False
     env = demonstrated.make()
     try:
