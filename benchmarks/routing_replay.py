@@ -3,13 +3,18 @@
 The engine samples answers and records the experts of each token. The learner scores them once with the experts that its
 own routers choose, and once with those that were recorded.
 
-    python benchmarks/routing_replay.py
+    python benchmarks/routing_replay.py [--engine vllm --device cuda]
+
+vLLM returns experts on GPUs only.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import copy
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +22,14 @@ import torch
 import transformers
 
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
 from turnwise.agents.samplers.transformers.expert_routing import Routers
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.agents.token_experts import TurnExperts
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch.batch import Batch, pack
 from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.policy import build_policy
+from turnwise.training.learner.policy import build_policy, save_policy
 
 PROMPT = 64
 
@@ -44,9 +49,29 @@ def mixture(layers: int, experts: int, top: int, words: int) -> Any:
     return model
 
 
-def sample(model: Any, tokenizer: Any, words: int, count: int) -> list[tuple[Request, Completion]]:
-    """Return answers of an engine in bfloat16."""
-    sampler = TransformersSampler(model, tokenizer, dtype="bfloat16", experts=True)
+def make_engine(model: Any, tokenizer: Any, folder: Path, options: argparse.Namespace) -> Any:
+    """Return an engine in bfloat16 that records experts."""
+    if options.engine == "transformers":
+        return TransformersSampler(model, tokenizer, dtype="bfloat16", experts=True, device=options.device)
+    from turnwise.agents.samplers.vllm.sampler import VLLMSampler
+
+    save_policy(model, tokenizer, folder)
+    settings = SamplerSettings(
+        model=str(folder),
+        tokenizer=tokenizer,
+        device=options.device,
+        dtype="bfloat16",
+        kv_cache_gib=1.0,
+        concurrency=options.answers,
+        context=512,
+        experts=True,
+        options={"enforce_eager": True},
+    )
+    return VLLMSampler(settings)
+
+
+def sample(sampler: Any, words: int, count: int) -> list[tuple[Request, Completion]]:
+    """Return answers of an engine."""
     rng, view = np.random.default_rng(0), View("", "", None, 0)
     prompts = [tuple(rng.integers(5, words, PROMPT).tolist()) for _ in range(count)]
     asked = [Request(f"t#{n}@0", 0, prompt, (), n, view, max_tokens=64) for n, prompt in enumerate(prompts)]
@@ -86,12 +111,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name, size in (("layers", 4), ("experts", 32), ("top", 4), ("answers", 16)):
         parser.add_argument(f"--{name}", type=int, default=size)
+    parser.add_argument("--engine", choices=("transformers", "vllm"), default="transformers")
+    parser.add_argument("--device", default="cpu", help="of the engine; the learner computes on the CPU")
     sizes = parser.parse_args()
     torch.set_num_threads(1)
     tokenizer = build_policy(["a b c"], vocab=280, hidden=32, layers=1, heads=1, context=64)[1]
     words = len(tokenizer)
     model = mixture(sizes.layers, sizes.experts, sizes.top, words)
-    batch = batch_of(sample(model, tokenizer, words, sizes.answers))
+    with tempfile.TemporaryDirectory() as folder:
+        sampler = make_engine(copy.deepcopy(model), tokenizer, Path(folder), sizes)
+        batch = batch_of(sample(sampler, words, sizes.answers))
+        if sizes.engine == "vllm":
+            sampler.close()
     print(
         f"{int(batch.mask.sum())} sampled tokens; other experts at {differing(model, batch):.2%} of tokens and layers"
     )
