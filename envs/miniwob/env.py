@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["SPLITS", "MiniWoBEnv"]
 
 SPLITS: Final = ("train", "held_out")
+REWARDS: Final = ("page", "score")
 _SIZE: Final = (160, 210)
 """Width and height of the part of the page that contains the task."""
 _DEFAULT_COUNT: Final = 1000
@@ -66,6 +67,7 @@ class MiniWoBEnv(BrowserEnv):
         actions: how the agent's model writes actions: "words", "ui-tars" or "qwen". It chooses the prompt and the
             parser of the agent; `step` takes the same actions always.
         budget: approximate maximum length of the page in an observation, in characters.
+        reward: "page": the page's, from -1 to 1; "score": from 0 to 1, so that a wrong click costs no more than none.
         deadline: time limit of each browser call in seconds.
         reload: whether each episode loads its page anew; False: pages that this process has open are started again, as
             the original does, for a tenth of the work (see `turnwise.envs.miniwob.open_pages`).
@@ -86,6 +88,7 @@ class MiniWoBEnv(BrowserEnv):
         points: Points | None = None,
         actions: str = "words",
         budget: int = BUDGET,
+        reward: str = "page",
         deadline: float = 20.0,
         reload: bool = True,
         render_mode: str | None = None,
@@ -95,6 +98,7 @@ class MiniWoBEnv(BrowserEnv):
         self._split = choice("split", split, SPLITS)
         self._deadline = check_deadline(deadline)
         self._reload = flag("reload", reload)
+        self._clipped = choice("reward", reward, REWARDS) == "score"
         self._window = BrowserWindow(sight_of(_SIZE, screenshot, points, actions), budget)
         self.observation_space = self._window.space()
         self._task = ""
@@ -123,7 +127,7 @@ class MiniWoBEnv(BrowserEnv):
         self._window.wake(self._enter)
         valid = self._window.act(action)
         self._judge()
-        return self._observation(), self._reward, valid
+        return self._observation(), self._score() if self._clipped else self._reward, valid
 
     def is_over(self) -> bool:
         return self._over
@@ -196,6 +200,9 @@ class MiniWoBEnv(BrowserEnv):
         self._over = bool(over)
         self._reward = float(reward) if over else 0.0
 
+    def _score(self) -> float:
+        return min(1.0, max(0.0, self._reward))
+
     def _observation(self) -> object:
         body = f"The task has ended with reward {self._reward:g}." if self._over else None
         return self._window.observation(f"Goal: {self._goal}", body=body)
@@ -210,7 +217,7 @@ class MiniWoBEnv(BrowserEnv):
             "admissible_actions": [] if self._over else window.admissible(),
             "free_actions": [] if self._over else window.free(),
             "valid": valid,
-            "score": min(1.0, max(0.0, self._reward)),
+            "score": self._score(),
             "won": self._over and self._reward >= 1.0,
         }
         if window.touched:

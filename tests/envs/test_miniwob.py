@@ -48,6 +48,20 @@ def play(env: gymnasium.Env[Any, str], task: str, player: Player) -> tuple[Any, 
 SPLITS = [(name, "train") for name in sorted(PLAYERS)] + [(name, "held_out") for name in ("click-link", "enter-text")]
 
 
+def test_the_reward_of_a_wrong_click_may_be_zero() -> None:
+    rewards = {}
+    for reward in ("page", "score"):
+        env = make("turnwise/MiniWoB-click-test-2-v0", reward=reward)
+        try:
+            seen, _ = env.reset(seed=0)
+            wrong = next(line.split("]")[0].strip(" [") for line in seen.splitlines() if '"TWO"' in line)
+            _, rewards[reward], terminated, _, info = env.step(f"click[{wrong}]")
+        finally:
+            env.close()
+        assert (terminated, info["won"], info["score"]) == (True, False, 0.0)
+    assert rewards == {"page": -1.0, "score": 0.0}
+
+
 @pytest.mark.parametrize(("name", "split"), SPLITS)
 def test_players_that_read_the_page_win(name: str, split: str) -> None:
     env = make(f"turnwise/MiniWoB-{name}-v0", split=split)
