@@ -19,6 +19,7 @@ import pytest
 from toys.chromium import Site, need_chromium, processes
 from toys.waiting import eventually
 
+from turnwise.processes.forks import ForkedProcess, ForkPipe
 from turnwise.tools.browser import (
     ActionResult,
     BadBrowserOption,
@@ -300,6 +301,30 @@ def test_a_killed_browser_is_reported_by_each_tab_and_replaced(site: Site) -> No
     for tab in tabs:
         tab.close()
     _gone(group)
+    browser.close()
+
+
+def test_a_fork_that_closes_its_parents_tabs_leaves_the_browser_alive(site: Site) -> None:
+    """As worker processes do, which reset environments that their parent has played."""
+    need_chromium()
+    browser = Browser()
+    tab, other = (open_tab(site.origin + "/", browser=browser) for _ in range(2))
+    pid, seen = browser.pid, tab.look().lines
+
+    def work(_: ForkPipe) -> tuple[str, bool]:
+        with pytest.raises(BrowserDied, match="that of the process that was forked"):
+            other.look()
+        tab.close()
+        mine = open_tab(site.origin + "/", browser=browser)
+        answer = mine.look().lines, browser.pid != pid
+        browser.close()
+        return answer
+
+    with ForkedProcess(work) as fork:
+        text, another = fork.result()
+    assert (text, another) == (seen, True)
+    assert browser.pid == pid
+    assert tab.look().lines == other.look().lines == seen
     browser.close()
 
 

@@ -21,6 +21,7 @@ import os
 import signal
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -103,6 +104,7 @@ class Browser:
         # Bound but not listening: connections are refused, and no other program can use the port.
         self._nowhere = socket.socket()
         self._nowhere.bind(("127.0.0.1", 0))
+        _browsers.add(self)
 
     @property
     def pid(self) -> int | None:
@@ -232,6 +234,20 @@ class Browser:
             self._wait(process.browser.close, 5.0, "closing the browser")
         self.kill(process, "the browser was closed")
 
+    def leave_to_parent(self) -> None:
+        """Forget, in a forked child, the browser that runs: its thread, its pipe and its processes are the parent's.
+
+        What the child holds of it, such as tabs, finds it dead, and kills and closes nothing.
+        """
+        self._lock = threading.RLock()
+        # Not collected: transports that are closed would leave the parent's event loop, with which they share an epoll.
+        _left_to_parents.append((self._loop, self._current))
+        if self._current is not None:
+            self._current.death = "the browser is that of the process that was forked"
+            self._current.killed = True
+            self._current.contexts.clear()
+        self._loop, self._current = None, None
+
     def _running(self) -> BrowserProcess:
         """Return the running browser; start one if necessary."""
         with self._lock:
@@ -311,6 +327,8 @@ class Browser:
 
 
 _THREAD: Final = "turnwise-browser"
+_browsers: Final[weakref.WeakSet[Browser]] = weakref.WeakSet()
+_left_to_parents: Final[list[object]] = []
 
 
 def _on_disconnect(process: BrowserProcess) -> None:
@@ -344,8 +362,10 @@ def shared_browser() -> Browser:
 
 
 def _reset_after_fork() -> None:
-    """Drop the shared browser in a forked child, since its thread and pipe belong to the parent."""
+    """Leave all browsers to the parent in a forked child, which shares none with it."""
     global _shared, _shared_lock
+    for browser in _browsers:
+        browser.leave_to_parent()
     if _shared is not None:
         atexit.unregister(_shared.close)
     _shared, _shared_lock = None, threading.Lock()
