@@ -9,14 +9,15 @@ an admissible action that a hash of episode and turn draws. So all ways play the
     eager     every pass is started by Python
 
 On CUDA the model has the sizes of SmolLM2-135M in bfloat16, and tokens per second of the rollout count: the best of the
-rounds, in which the ways take turns from the fastest to the slowest. On a CPU there are no graphs. A replay then computes nothing, as on a device that
-takes no time, and the model is narrow: what counts are the operations that Python starts, which are exact and the same
-on any machine, and the processor time outside of eager passes.
+rounds, in which the ways take turns from the fastest to the slowest. On a CPU there are no graphs. A replay then
+computes nothing, as on a device that takes no time, and the model is narrow: what counts are the operations that Python
+starts, which are exact and the same on any machine, and the processor time outside of eager passes.
 
     python benchmarks/rollout_host.py [--device cuda] [--groups N] [--size 8] [--ways all tokens eager] [--rounds 2]
                                       [--budget 200] [--json PATH]
 
-When the budget of seconds is spent, the rollout that is playing ends, and the table has the ways that have finished one.
+When the budget of seconds is spent, the rollout that is playing ends, and the table has the ways that have finished
+one.
 
 Goal: `all` starts at most a quarter of the operations of `tokens` for each sampled token.
 """
@@ -321,7 +322,7 @@ def main() -> None:
     bench = Bench(options)
     rows = bench.run(deadline)
     if not rows:
-        sys.exit(f"no way has finished a round within {options.budget:g} seconds; use a larger --budget or fewer --groups")
+        sys.exit(f"no way finished a round within {options.budget:g} seconds; use a larger --budget or fewer --groups")
     show(rows, bench.device)
     if missing := [way for way in options.ways if way not in rows]:
         print(f"not measured within {options.budget:g} seconds: {', '.join(missing)}")
