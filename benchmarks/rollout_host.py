@@ -4,17 +4,20 @@ A run's rollout is played: generated household games as conversations through a 
 model of 30 layers with an adapter, and the sampler `transformers`. The model is random, and each answer is steered to
 an admissible action that a hash of episode and turn draws. So all ways play the same episodes with the same requests:
 
-    eager     every pass is started by Python
+    all       passes are replayed: those of one token for each episode, and those with short prompts as well
     tokens    passes of one token for each episode are replayed, and prompts are started by Python
-    all       short prompts are replayed as well, together with the tokens of other episodes
+    eager     every pass is started by Python
 
 On CUDA the model has the sizes of SmolLM2-135M in bfloat16, and tokens per second of the rollout count: the best of the
-rounds, in which the ways take turns. On a CPU there are no graphs. A replay then computes nothing, as on a device that
-takes no time, and the model is narrow: what counts are the operations that Python starts, which are exact and the same
-on any machine, and the processor time outside of eager passes.
+rounds, in which the ways take turns from the fastest to the slowest. On a CPU there are no graphs. A replay then
+computes nothing, as on a device that takes no time, and the model is narrow: what counts are the operations that Python
+starts, which are exact and the same on any machine, and the processor time outside of eager passes.
 
-    python benchmarks/rollout_host.py [--device cuda] [--groups 16] [--size 8] [--ways eager tokens all] [--rounds 2]
+    python benchmarks/rollout_host.py [--device cuda] [--groups N] [--size 8] [--ways all tokens eager] [--rounds 2]
                                       [--budget 200] [--json PATH]
+
+When the budget of seconds is spent, the rollout that is playing ends, and the table has the ways that have finished
+one.
 
 Goal: `all` starts at most a quarter of the operations of `tokens` for each sampled token.
 """
@@ -24,10 +27,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,7 +59,8 @@ from turnwise.training.learner.policy import build_policy
 ENV: Final = "turnwise/Household-v0"
 KWARGS: Final = {"level": "tiny", "split": "train"}
 CONTEXT: Final = 1024
-WAYS: Final = ("eager", "tokens", "all")
+WAYS: Final = ("all", "tokens", "eager")
+"""From the fastest to the slowest."""
 STEERED: Final = 60.0
 """Added to the logit of the token that is to come; the others' probabilities are not so small that they are slow."""
 TEMPLATE: Final = (
@@ -63,6 +69,10 @@ TEMPLATE: Final = (
 )
 VIEWS: Final = ("view", "transpose", "slice", "select", "expand", "squeeze", "detach", "alias", "permute", "aten.t.")
 """Parts of the names of operations that start no kernel."""
+
+
+class BudgetSpent(Exception):
+    """The seconds of the benchmark are over."""
 
 
 class Instant:
@@ -107,12 +117,20 @@ class Steered(SamplerWrapper):
         self.clock: Callable[[], float] = time.perf_counter
         self.started: Started | None = None
         """Counts operations, if it is there."""
+        self.deadline = math.inf
+        """Time of `time.perf_counter` from which on it answers no more."""
         inner._decoder.logits = self._timed("passes", self._steered(inner._decoder.logits))  # type: ignore[method-assign]
         inner._step = self._timed("steps", inner._step)  # type: ignore[method-assign]
         self.sample_tokens = self._timed("sampling", sampler_module.sample_tokens)
 
     async def sample(self, request: Request) -> Completion:
-        """Answer with an admissible action."""
+        """Answer with an admissible action.
+
+        Raises:
+            BudgetSpent: the deadline is over; a rollout ends with it.
+        """
+        if time.perf_counter() > self.deadline:
+            raise BudgetSpent
         actions = request.view.admissible or ("look",)
         digest = hashlib.blake2b(f"{request.episode} {request.turn}".encode(), digest_size=8).digest()
         action = actions[int.from_bytes(digest, "big") % len(actions)]
@@ -246,18 +264,18 @@ class Bench:
             **({} if steered.started is None else {"started": steered.started.count}),
         }
 
-    def run(self) -> dict[str, dict[str, float]]:
-        """Return the best round of every way."""
+    def run(self, deadline: float) -> dict[str, dict[str, float]]:
+        """Return the best round of every way that has finished one by the deadline."""
         best: dict[str, dict[str, float]] = {}
-        began = time.perf_counter()
-        with EnvPool(lambda: make(ENV, **KWARGS)) as pool:
-            for way in self.options.ways:  # captures
-                self.play(way, pool)
-            started = {way: self.play(way, pool, count=self.small).get("started", 0) for way in self.options.ways}
-            for _ in range(self.options.rounds):
+        started: dict[str, float] = {}
+        for steered in self.samplers.values():
+            steered.deadline = deadline
+        with suppress(BudgetSpent), EnvPool(lambda: make(ENV, **KWARGS)) as pool:
+            for number in range(self.options.rounds):
                 for way in self.options.ways:
-                    if way in best and time.perf_counter() - began > self.options.budget:
-                        continue
+                    if not number:
+                        self.play(way, pool)  # captures
+                        started[way] = self.play(way, pool, count=True)["started"] if self.small else 0
                     row = self.play(way, pool)
                     if way not in best or row["seconds"] < best[way]["seconds"]:
                         best[way] = row
@@ -289,24 +307,31 @@ def main() -> None:
     """Measure, and print the table and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--groups", type=int, default=16)
+    parser.add_argument("--groups", type=int, help="games; 16 on a CPU, else 4")
     parser.add_argument("--size", type=int, default=8, help="episodes of a group")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1, help="of torch on a CPU")
-    parser.add_argument("--budget", type=float, default=200.0, help="seconds after which no further round begins")
+    parser.add_argument("--budget", type=float, default=200.0, help="seconds, after which nothing more is played")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    options.groups = options.groups or (16 if options.device == "cpu" else 4)
+    options.ways.sort(key=WAYS.index)
+    deadline = time.perf_counter() + options.budget
     torch.set_num_threads(options.threads)
     bench = Bench(options)
-    rows = bench.run()
+    rows = bench.run(deadline)
+    if not rows:
+        sys.exit(f"no way finished a round within {options.budget:g} seconds; use a larger --budget or fewer --groups")
     show(rows, bench.device)
-    last = rows[options.ways[-1]]
+    if missing := [way for way in options.ways if way not in rows]:
+        print(f"not measured within {options.budget:g} seconds: {', '.join(missing)}")
+    fastest, *others = rows
     ratios = {
-        f"{way} / {options.ways[-1]}, {name}": rows[way][key] / last[key]
-        for way in options.ways[:-1]
+        f"{way} / {fastest}, {name}": rows[way][key] / rows[fastest][key]
+        for way in others
         for name, key in (("operations started", "started"), ("seconds", "seconds"))
-        if last[key]
+        if rows[fastest][key]
     }
     print(json.dumps({"ratios": ratios, "rows": rows}))
     if options.json:

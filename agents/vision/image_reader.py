@@ -35,7 +35,7 @@ CACHE = 256 * 2**20
 """Bytes of tensors of images that are kept."""
 
 _ATTRIBUTE = "turnwise_images"
-_TYPES = ("token_type_ids", "mm_token_type_ids")
+TYPES = ("token_type_ids", "mm_token_type_ids")
 """Arguments that say which tokens are of an image, by the names that models have for them."""
 
 
@@ -130,7 +130,7 @@ class ImageReader:
         if len(distinct) < len(images) and _takes_vectors(model, taken):
             return {"mm_encoder_outputs": {"image": self._repeated(distinct, images, model)}}
         arguments = {name: tensor.to(tokens.device) for name, tensor in self.tensors(images).items() if name in taken}
-        return arguments | {name: (tokens == self.token).long() for name in _TYPES if name in taken}
+        return arguments | {name: (tokens == self.token).long() for name in TYPES if name in taken}
 
     def tensors(self, images: Sequence[ImagePart]) -> dict[str, Tensor]:
         """Return the tensors of some images together, as the model receives them."""

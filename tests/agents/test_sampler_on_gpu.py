@@ -71,7 +71,7 @@ def test_prompts_of_later_turns_are_replayed_through_the_kernel():
         answers = serve(sampler, *history, turn=turn)
         assert_equal(answers, serve(plain, *history, turn=turn))
         assert sampler.counts.passes - sampler.counts.replayed - before == (not turn)  # the first pass of all
-        added = [prompt(4 + 17 * k, turn) for k in range(5)]
+        added = [prompt(8 + 3 * k, turn) for k in range(5)]  # the longest history has 114 tokens, 9 before CONTEXT ends
         history = [(*held, *answer.tokens, *more) for held, answer, more in zip(history, answers, added, strict=True)]
     steps = sampler._decoder._steps
     assert steps.attention is not attend_gathered, steps.kernel_failure
@@ -93,6 +93,7 @@ def test_weights_that_change_in_place_are_seen_and_those_that_move_are_captured_
     model = make_model("Llama 3")
     sampler = make_sampler(model)
     first = serve(sampler, prompt(10))
+    serve(sampler, prompt(10, 1))  # its prompt is captured, which that of the first pass of all is not
     captures = sampler._decoder._steps.captures
     with torch.no_grad():
         for weight in model.parameters():

@@ -114,9 +114,10 @@ def test_prompts_are_those_of_the_processor(family):
     assert list(ids) == list(turn.prompt)
 
 
-def test_a_cache_is_used_where_it_is_exact(family):
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cache_is_used_where_it_is_exact(family, dtype):
     name, model, tokenizer, _ = family
-    reason = TransformersSampler(model, tokenizer).uncached_reason
+    reason = TransformersSampler(model, tokenizer, dtype=dtype).uncached_reason
     assert (reason is None) == (name in ("own", "idefics3", "llava")), reason
     assert reason is None or "image" in reason or "inputs" in reason
 

@@ -20,6 +20,7 @@ from turnwise.agents.samplers.transformers.expert_routing import Routers
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.paged_attention import attention_of
 from turnwise.agents.token_experts import Experts
+from turnwise.agents.vision.image_reader import TYPES
 from turnwise.agents.vision.untyped import Model
 
 
@@ -166,6 +167,19 @@ class UncachedDecoder(Decoder):
             self.counts.passes += 1
             self.counts.prefilled += inputs["input_ids"].numel()
         return torch.cat(parts)[[position[index] for index in range(len(batch))]]
+
+    def needs_types(self, ids: list[int]) -> bool:
+        """Return whether the next token's logits depend on the types of tokens: those of images and those of text."""
+        inputs = self._inputs([ids])
+        types = {name: torch.zeros_like(inputs[name]) for name in TYPES if name in inputs}
+        if not types:
+            return False
+        with attention_of(self.model, self._attention):
+            typed, plain = (
+                self._call(**each, use_cache=False, **self._last_only).logits[:, -1]
+                for each in (inputs, inputs | types)
+            )
+        return not torch.equal(typed, plain)
 
     def experts(self, spans: Sequence[tuple[str, int, int]]) -> list[Experts]:
         """Return the experts of tokens of the last pass, for each (episode, first token, token after the last)."""
