@@ -290,10 +290,7 @@ class ImitationSection(Section):
         "practised, such as {catalogue_seed = 1000}.",
     )
     distinct_tasks: int = Field(
-        default=0,
-        ge=0,
-        description="Number of distinct tasks that are demonstrated; 0: as many as train.distinct_tasks. With more of "
-        "them, a model that practises few tasks has not memorised their demonstrations.",
+        default=0, ge=0, description="Number of distinct tasks demonstrated; 0: as many as train.distinct_tasks."
     )
     won_only: bool = Field(default=True, description="Imitate successful demonstrations only.")
     hinted: float = Field(
