@@ -1,0 +1,145 @@
+"""Engines, environment workers and ranks of the learner on a Ray cluster that the process had started before.
+
+The runs share the cluster, and each gives its room back. Runs that start and stop a cluster of their own, and what the
+loss of a rank, of the driver or of the head costs, are in `test_cluster_run` and `test_cluster_losses`.
+"""
+
+import json
+import os
+import random
+import signal
+import threading
+
+import pytest
+import torch
+from test_cluster_run import CLUSTER, make_run, trained
+from toys.ray_cluster import small_cluster
+from toys.waiting import eventually
+
+ray = pytest.importorskip("ray")
+
+from turnwise.agents.cluster import connection  # noqa: E402
+from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
+from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
+from turnwise.agents.errors import SamplerError  # noqa: E402
+from turnwise.agents.models.model_folder import load_model  # noqa: E402
+from turnwise.agents.samplers.routing import EngineState  # noqa: E402
+from turnwise.training import train  # noqa: E402
+from turnwise.training.engine import engine  # noqa: E402
+
+pytestmark = pytest.mark.slow
+torch.set_num_threads(1)
+
+ONE_ENGINE = ("cluster.address=local", "cluster.cpus=0.5")
+RANKS = (*ONE_ENGINE, "cluster.learners=2", "train.concurrency=1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    with small_cluster(3):
+        yield
+        assert ray.is_initialized()  # runs leave a cluster that is not theirs
+
+
+def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path):
+    grow = (
+        'sampling.groups=[{name="toys.sampling_rules:until_mixed", most=2}]',
+        'sampling.tasks="toys.sampling_rules:rare"',
+        "train.iterations=1",
+        "train.concurrency=1",
+    )
+    train(make_run(tmp_path / "alone", *grow))
+    train(make_run(tmp_path / "cluster", *grow, *ONE_ENGINE))
+    mine, same = (json.loads((tmp_path / name / "sampling/000001.json").read_text()) for name in ("alone", "cluster"))
+    assert mine == same
+
+
+def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
+    opened, kills, over = [], [], threading.Event()
+
+    class Recorded(ClusterSampler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            opened.append(self)
+
+    def kill_engines():
+        chance = random.Random()
+        while len(kills) < 2 and not over.is_set():
+            over.wait(chance.uniform(0.0, 0.05))
+            engines = opened[0]._engines if opened else []
+            busy = [one for one in engines if one.state is EngineState.READY and one.busy]
+            if len(busy) < 2:
+                continue
+            actor = chance.choice(busy).actor
+            if len(kills) % 2:
+                ray.kill(actor)
+            else:
+                os.kill(ray.get(actor.__ray_call__.remote(lambda host: os.getpid())), signal.SIGKILL)
+            kills.append(actor)
+            eventually(lambda: over.is_set() or opened[0].metrics()["engines_lost"] == len(kills))
+            eventually(lambda: over.is_set() or opened[0].metrics()["engines"] == 2)
+
+    monkeypatch.setattr(engine, "ClusterSampler", Recorded)
+    killer = threading.Thread(target=kill_engines)
+    killer.start()
+    try:
+        train(make_run(tmp_path / "run", *CLUSTER, "train.iterations=5", "train.group_size=8"))
+    finally:
+        over.set()
+        killer.join()
+    events = trained(tmp_path / "run")
+    assert [(event["episodes"], event["errors"]) for event in events] == [(16, 0)] * 5
+    assert 0 < events[-1]["engines_lost"] <= len(kills)  # one may die when the last request was answered
+    assert events[-1]["requests_repeated"] > 0
+
+
+def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch):
+    opened, kills, over = [], [], threading.Event()
+
+    class Recorded(EnvActors):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            opened.append(self)
+
+    def kill_workers():
+        while len(kills) < 2 and not over.wait(0.2):
+            found = [one for hosts in opened for one in hosts._processes if one.process.ready and one.connections]
+            if found:
+                actor = found[0].process._actor
+                ray.kill(actor)
+                kills.append(actor)
+                over.wait(1.0)
+
+    monkeypatch.setattr("turnwise.training.environments.EnvActors", Recorded)
+    killer = threading.Thread(target=kill_workers)
+    killer.start()
+    words = [*ONE_ENGINE, "env.workers=2", "env.deadline=60", "train.replacements=50"]
+    try:
+        outcome = train(make_run(tmp_path / "run", *words, "train.iterations=5", "train.group_size=8"))
+    finally:
+        over.set()
+        killer.join()
+    assert outcome.finished
+    assert kills
+    events = trained(tmp_path / "run")
+    assert [event["episodes"] - event["errors"] for event in events] == [16] * 5  # every lost episode was played again
+
+
+def test_two_ranks_train_as_one_process_does_and_either_resumes_the_other(tmp_path):
+    alone = train(make_run(tmp_path / "alone", "train.concurrency=1"))
+    together = train(make_run(tmp_path / "together", *RANKS))
+    assert not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} & os.environ.keys()
+    mine, same = (load_model(one.checkpoint).state_dict() for one in (alone, together))
+    assert all(torch.allclose(mine[name], same[name], atol=1e-5) for name in mine)
+    keys = ("success", "reward", "loss", "grad_norm", "entropy")
+    for one, other in zip(trained(tmp_path / "alone"), trained(tmp_path / "together"), strict=True):
+        assert [one[key] for key in keys] == pytest.approx([other[key] for key in keys], rel=1e-3, abs=1e-5)
+    assert train(make_run(tmp_path / "together", "train.concurrency=1", "train.iterations=3"), resume=True).step == 3
+    assert train(make_run(tmp_path / "alone", *RANKS, "train.iterations=3"), resume=True).step == 3
+
+
+def test_more_ranks_than_the_cluster_has_room_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(connection, "LOCAL_WAIT", 1.0)
+    sentence = "no room for 9998 workers of 1 CPU and 0 GPUs that cluster.learners asks for: it has 3 CPUs"
+    with pytest.raises(SamplerError, match=sentence):
+        train(make_run(tmp_path / "run", "cluster.address=local", "cluster.learners=9999"))
