@@ -66,7 +66,7 @@ def started() -> Iterator[ClusterSampler]:
 @pytest.fixture
 def toy(started: ClusterSampler) -> ClusterSampler:
     """The engines with their first weights, and without episodes."""
-    for episode in [episode for engine in started._engines for episode in engine.episodes]:
+    for episode in [episode for engine in started._engines for episode in list(engine.episodes)]:
         started.forget(episode)
     assert eventually(lambda: not any(engine.episodes for engine in started._engines))
     asyncio.run(started.load({"scale": torch.tensor(1.0)}, 0))
