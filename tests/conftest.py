@@ -51,25 +51,6 @@ BROWSERS = {"browser", "tab"}
 """Fixtures that start Chromium."""
 BY_USE = r"\"docker\"|def \w+\([^)]*\b(browser|tab)\b"
 """What stands in a module whose tests are marked as waiting by what they use."""
-LONGEST = (
-    "test_cluster_losses",
-    "test_demo_iterations",
-    "test_cluster_parts",
-    "test_sampler_laws",
-    "test_torchrun",
-    "test_distributed_learner",
-    "test_cluster_sampler",
-    "test_env_actors",
-    "test_ablate_cli",
-    "test_cluster_run",
-    "test_cluster_nodes",
-    "test_out_of_memory_on_ranks",
-    "test_miniwob_expert",
-    "test_miniwob",
-    "test_shop_browser",
-    "test_sandbox_lives",
-)
-"""Modules that take minutes, longest first: a worker that had one of them left at the end would have it alone."""
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
@@ -114,6 +95,8 @@ def marks_of(expression: str) -> tuple[set[str], set[str]]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest modules, mark what waits by what it uses, and skip what needs another environment."""
+    from toys.longest_modules import LONGEST
+
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
     without_vllm = importlib.util.find_spec("vllm") is None

@@ -50,7 +50,9 @@ class Engine:
         finally:
             self.busy -= 1
         assert version == self.version, "new weights in the middle of a request"
-        tokens, logprobs = zip(self.options["samples"][request.turn], strict=True) if self.tokenizer is not None else ((), ())
+        tokens, logprobs = (
+            zip(self.options["samples"][request.turn], strict=True) if self.tokenizer is not None else ((), ())
+        )
         return Completion(
             tokens,
             logprobs,

@@ -1,22 +1,30 @@
-"""Runs that start a Ray cluster for their engines: the same as without one, and what cannot be used is refused."""
+"""Runs that start a Ray cluster: the same as without one, and finished whatever engine or worker is killed."""
 
 import json
+import os
+import random
 import re
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 
 import pytest
 import torch
 import toys.corridor
+from toys.waiting import eventually
 
 ray = pytest.importorskip("ray")
 
+from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
+from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.models.model_folder import load_model  # noqa: E402
+from turnwise.agents.samplers.routing import EngineState  # noqa: E402
 from turnwise.training import Run, train  # noqa: E402
 from turnwise.training.config.cluster import cluster_settings, engine_devices  # noqa: E402
+from turnwise.training.engine import engine  # noqa: E402
 from turnwise.training.errors import ConfigError  # noqa: E402
 from turnwise.training.parts import prepare  # noqa: E402
 from turnwise.training.preflight.effects import check_effects  # noqa: E402
@@ -62,6 +70,80 @@ def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
         assert event["probe_gap"] < 1e-5
     resumed = train(make_run(tmp_path / "cluster", "train.concurrency=1", "train.iterations=3"), resume=True)
     assert resumed.step == 3  # without a cluster now
+
+
+@pytest.mark.slow
+def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
+    opened, kills, over = [], [], threading.Event()
+
+    class Recorded(ClusterSampler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            opened.append(self)
+
+    def kill_engines():
+        chance = random.Random()
+        while len(kills) < 2 and not over.is_set():
+            over.wait(chance.uniform(0.0, 0.05))
+            engines = opened[0]._engines if opened else []
+            busy = [one for one in engines if one.state is EngineState.READY and one.busy]
+            if len(busy) < 2:
+                continue
+            actor = chance.choice(busy).actor
+            if len(kills) % 2:
+                ray.kill(actor)
+            else:
+                os.kill(ray.get(actor.__ray_call__.remote(lambda host: os.getpid())), signal.SIGKILL)
+            kills.append(actor)
+            eventually(lambda: over.is_set() or opened[0].metrics()["engines_lost"] == len(kills))
+            eventually(lambda: over.is_set() or opened[0].metrics()["engines"] == 2)
+
+    monkeypatch.setattr(engine, "ClusterSampler", Recorded)
+    killer = threading.Thread(target=kill_engines)
+    killer.start()
+    try:
+        train(make_run(tmp_path / "run", *CLUSTER, "train.iterations=5", "train.group_size=8"))
+    finally:
+        over.set()
+        killer.join()
+    events = trained(tmp_path / "run")
+    assert [(event["episodes"], event["errors"]) for event in events] == [(16, 0)] * 5
+    assert 0 < events[-1]["engines_lost"] <= len(kills)  # one may die when the last request was answered
+    assert events[-1]["requests_repeated"] > 0
+
+
+@pytest.mark.slow
+def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch):
+    opened, kills, over = [], [], threading.Event()
+
+    class Recorded(EnvActors):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            opened.append(self)
+
+    def kill_workers():
+        while len(kills) < 2 and not over.wait(0.2):
+            found = [one for hosts in opened for one in hosts._processes if one.process.ready and one.connections]
+            if found:
+                actor = found[0].process._actor
+                ray.kill(actor)
+                kills.append(actor)
+                over.wait(1.0)
+
+    monkeypatch.setattr("turnwise.training.environments.EnvActors", Recorded)
+    killer = threading.Thread(target=kill_workers)
+    killer.start()
+    words = [*CLUSTER, "cluster.engines=1", "env.workers=2", "env.deadline=60", "train.replacements=50"]
+    try:
+        outcome = train(make_run(tmp_path / "run", *words, "train.iterations=5", "train.group_size=8"))
+    finally:
+        over.set()
+        killer.join()
+    assert outcome.finished
+    assert kills
+    events = trained(tmp_path / "run")
+    assert [event["episodes"] - event["errors"] for event in events] == [16] * 5  # every lost episode was played again
+    assert not ray.is_initialized()
 
 
 def test_what_the_section_asks_for(monkeypatch):
