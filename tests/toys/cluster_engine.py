@@ -50,9 +50,8 @@ class Engine:
         finally:
             self.busy -= 1
         assert version == self.version, "new weights in the middle of a request"
-        tokens, logprobs = (
-            zip(self.options["samples"][request.turn], strict=True) if self.tokenizer is not None else ((), ())
-        )
+        samples = self.options.get("samples")
+        tokens, logprobs = zip(samples[request.turn], strict=True) if samples else ((), ())
         return Completion(
             tokens,
             logprobs,
