@@ -133,7 +133,7 @@ def alone(tmp_path_factory):
 
 def test_two_ranks_write_what_one_process_writes_and_one_process_goes_on(alone, tmp_path):
     file = written(run_of(tmp_path / "run"), tmp_path / "run.toml")
-    output = finished(torchrun(2, file))
+    output = on_ranks(2, file)
     assert output.count("finished 2 iterations") == 1
     same_run(tmp_path / "run", alone / "two", 2)
     names = {path.name for path in (tmp_path / "run/checkpoints/000002").rglob("*")}
