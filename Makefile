@@ -29,7 +29,9 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 endif
 
 WORKERS ?= 2
-WAITING ?= 6
+WAITING ?= 4
+# Workers that get whole files begin with the longest, as tests/conftest.py orders them.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 # Seconds of a test that takes minutes; the process ends a minute later if it does not listen to signals.
 PATIENT := --timeout=1200 -o faulthandler_timeout=1260
 # What the lanes of vLLM and of other frameworks run: everything, or the part that is named here.
@@ -70,7 +72,7 @@ test: install
 
 # The tests of a file share what they wait for, so they stay together.
 test-waits: install
-	$(BIN)/python -m pytest -q -n $(WAITING) --dist loadfile -m "waits and not slow"
+	$(BIN)/python -m pytest -q -n $(WAITING) $(BY_FILE) -m "waits and not slow"
 
 .PHONY: test-phone
 # The simulated phone alone.
@@ -79,7 +81,7 @@ test-phone: install
 
 # As there: or both workers would start the ranks of a file.
 test-slow: install
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(PATIENT) -m slow
+	$(BIN)/python -m pytest -q -n $(WORKERS) $(BY_FILE) $(PATIENT) -m slow
 
 # On a machine with a GPU, with a torch that uses it: make test-gpu GPU=1.
 test-gpu: install

@@ -94,7 +94,11 @@ def marks_of(expression: str) -> tuple[set[str], set[str]]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what waits by what it uses, and skip tests whose packages live in an environment that this one is not."""
+    """Begin with the longest modules, mark what waits by what it uses, and skip what needs another environment."""
+    from toys.longest_modules import LONGEST
+
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
     without_vllm = importlib.util.find_spec("vllm") is None
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()

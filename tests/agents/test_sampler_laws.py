@@ -73,8 +73,8 @@ class World:
             settings = replace(settings, tokenizer=None)
         settings = replace(settings, **changes)
         if engine == "cluster":
-            half = ClusterSettings(engines=2, cpus=0.5)  # two worlds may have one each
-            sampler: Sampler = ClusterSampler("transformers", settings, half)
+            engines = 2 if self.dtype == "float32" else 1  # both worlds have room on a cluster of two CPUs
+            sampler: Sampler = ClusterSampler("transformers", settings, ClusterSettings(engines=engines, cpus=0.5))
         else:
             sampler = SAMPLERS.get(engine)(settings)
         self.opened.append(sampler)

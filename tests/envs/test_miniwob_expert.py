@@ -71,7 +71,8 @@ def test_the_expert_wins_by_names_and_by_points(name: str, env: Pages, pointing:
     for number in range(4):
         task = f"train/{name}/{number:06d}"
         wins(env, task)
-        assert not any(re.match(r"(click|type)\[e\d", action) for action in wins(pointing, task))
+        if number < 2:  # pictures take longest
+            assert not any(re.match(r"(click|type)\[e\d", action) for action in wins(pointing, task))
 
 
 def test_the_expert_wins_where_pages_have_separate_data() -> None:

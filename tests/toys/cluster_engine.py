@@ -5,7 +5,7 @@ options: seconds      of each answer
          hangs_on     an episode that its first process never answers, with `marker`
          marker       a file that the first process to hang or to fail makes
          broken_after a process that starts when `marker` exists fails to start
-         samples      (id, log-probability) of the one token of each answer
+         samples      (id, log-probability) of the one token of the answer at each turn
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Engine:
         finally:
             self.busy -= 1
         assert version == self.version, "new weights in the middle of a request"
-        tokens, logprobs = zip(self.options["samples"], strict=True) if "samples" in self.options else ((), ())
+        samples = self.options.get("samples")
+        tokens, logprobs = zip(samples[request.turn], strict=True) if samples else ((), ())
         return Completion(
             tokens,
             logprobs,

@@ -20,6 +20,7 @@ WARM.set_forkserver_preload(
     [
         "torch.distributed.checkpoint",
         "torch.distributed.fsdp",
+        "torch.distributed.launcher.api",
         "transformers.models.llama.modeling_llama",
         "turnwise.training.training_run",
         "turnwise.training.learner.distributed_learner",

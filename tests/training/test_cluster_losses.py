@@ -167,7 +167,8 @@ def finished(folder):
 def test_a_run_whose_cluster_has_lost_its_head_ends_with_a_sentence_and_a_checkpoint(tmp_path):
     """Ray itself would wait for a minute, and then end the process from a thread of its own, without a checkpoint."""
     folder, file = tmp_path / "run", tmp_path / "run.toml"
-    words = [*WORDS, "train.iterations=1000", "checkpoints.every=1000", *CLUSTER, "cluster.learners=1"]
+    smaller = ("cluster.learners=1", "cluster.engines=1", "env.workers=1")
+    words = [*WORDS, "train.iterations=1000", "checkpoints.every=1000", *CLUSTER, *smaller]
     file.write_text(effective_toml(make_run(folder, *words)))
     environment = {**os.environ, "PYTHONPATH": str(TESTS), "RAY_USAGE_STATS_ENABLED": "0"}
     command = [sys.executable, "-P", "-m", "turnwise.cli.main", "train", str(file)]

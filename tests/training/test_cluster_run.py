@@ -1,4 +1,4 @@
-"""Runs whose engines are on a Ray cluster: the same as without one, and finished whatever engine is killed."""
+"""Runs that start a Ray cluster: the same as without one, and finished whatever engine or worker is killed."""
 
 import json
 import os
@@ -73,20 +73,6 @@ def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
 
 
 @pytest.mark.slow
-def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path):
-    grow = (
-        'sampling.groups=[{name="toys.sampling_rules:until_mixed", most=2}]',
-        'sampling.tasks="toys.sampling_rules:rare"',
-        "train.iterations=1",
-        "train.concurrency=1",
-    )
-    train(make_run(tmp_path / "alone", *grow))
-    train(make_run(tmp_path / "cluster", *grow, *CLUSTER))
-    mine, same = (json.loads((tmp_path / name / "sampling/000001.json").read_text()) for name in ("alone", "cluster"))
-    assert mine == same
-
-
-@pytest.mark.slow
 def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
     opened, kills, over = [], [], threading.Event()
 
@@ -97,7 +83,7 @@ def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
 
     def kill_engines():
         chance = random.Random()
-        while len(kills) < 3 and not over.is_set():
+        while len(kills) < 2 and not over.is_set():
             over.wait(chance.uniform(0.0, 0.05))
             engines = opened[0]._engines if opened else []
             busy = [one for one in engines if one.state is EngineState.READY and one.busy]
@@ -127,8 +113,7 @@ def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("staleness", [0, 1])
-def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch, staleness):
+def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch):
     opened, kills, over = [], [], threading.Event()
 
     class Recorded(EnvActors):
@@ -148,7 +133,7 @@ def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch,
     monkeypatch.setattr("turnwise.training.environments.EnvActors", Recorded)
     killer = threading.Thread(target=kill_workers)
     killer.start()
-    words = [*CLUSTER, "env.workers=2", "env.deadline=60", "train.replacements=50", f"train.staleness={staleness}"]
+    words = [*CLUSTER, "cluster.engines=1", "env.workers=2", "env.deadline=60", "train.replacements=50"]
     try:
         outcome = train(make_run(tmp_path / "run", *words, "train.iterations=5", "train.group_size=8"))
     finally:

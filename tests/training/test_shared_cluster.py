@@ -1,28 +1,54 @@
-"""Ranks of the learner as actors of a Ray cluster: the numbers of one process, a lost rank, and what is refused."""
+"""Engines and ranks of the learner on a Ray cluster that the process had started before: the numbers of one process.
 
+The runs share the cluster, and each gives its room back. Runs that start and stop a cluster of their own, and what
+losses cost, are in `test_cluster_run` and `test_cluster_losses`.
+"""
+
+import json
 import os
 
 import pytest
 import torch
 from test_cluster_run import make_run, trained
+from toys.ray_cluster import small_cluster
 
 ray = pytest.importorskip("ray")
 
 from turnwise.agents.cluster import connection  # noqa: E402
-from turnwise.agents.cluster.connection import Cluster  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.models.model_folder import load_model  # noqa: E402
 from turnwise.training import train  # noqa: E402
-from turnwise.training.errors import RankLost  # noqa: E402
 
-RANKS = ("cluster.address=local", "cluster.cpus=0.5", "cluster.learners=2", "train.concurrency=1")
+pytestmark = pytest.mark.slow
+torch.set_num_threads(1)
+
+ONE_ENGINE = ("cluster.address=local", "cluster.cpus=0.5")
+RANKS = (*ONE_ENGINE, "cluster.learners=2", "train.concurrency=1")
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    with small_cluster(3):
+        yield
+        assert ray.is_initialized()  # runs leave a cluster that is not theirs
+
+
+def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path):
+    grow = (
+        'sampling.groups=[{name="toys.sampling_rules:until_mixed", most=2}]',
+        'sampling.tasks="toys.sampling_rules:rare"',
+        "train.iterations=1",
+        "train.concurrency=1",
+    )
+    train(make_run(tmp_path / "alone", *grow))
+    train(make_run(tmp_path / "cluster", *grow, *ONE_ENGINE))
+    mine, same = (json.loads((tmp_path / name / "sampling/000001.json").read_text()) for name in ("alone", "cluster"))
+    assert mine == same
+
+
 def test_two_ranks_train_as_one_process_does_and_either_resumes_the_other(tmp_path):
     alone = train(make_run(tmp_path / "alone", "train.concurrency=1"))
     together = train(make_run(tmp_path / "together", *RANKS))
-    assert not ray.is_initialized()
     assert not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} & os.environ.keys()
     mine, same = (load_model(one.checkpoint).state_dict() for one in (alone, together))
     assert all(torch.allclose(mine[name], same[name], atol=1e-5) for name in mine)
@@ -33,32 +59,8 @@ def test_two_ranks_train_as_one_process_does_and_either_resumes_the_other(tmp_pa
     assert train(make_run(tmp_path / "alone", *RANKS, "train.iterations=3"), resume=True).step == 3
 
 
-@pytest.mark.slow
-def test_a_rank_that_dies_ends_the_run_and_it_can_go_on(tmp_path, monkeypatch):
-    actors = []
-    start = Cluster.start_worker
-
-    def recorded(self, *arguments, **options):
-        actors.append(start(self, *arguments, **options))
-        return actors[-1]
-
-    def kill(event):
-        if event["phase"] == "train" and event["iteration"] == 1:
-            ray.kill(actors[0])
-
-    monkeypatch.setattr(Cluster, "start_worker", recorded)
-    words = (*RANKS, "train.iterations=3", "checkpoints.every=1")
-    with pytest.raises(RankLost):
-        train(make_run(tmp_path / "run", *words), on_event=kill)
-    assert not ray.is_initialized()
-    assert train(make_run(tmp_path / "run", *words), resume=True).step == 3
-
-
-@pytest.mark.slow
 def test_more_ranks_than_the_cluster_has_room_for(tmp_path, monkeypatch):
     monkeypatch.setattr(connection, "LOCAL_WAIT", 1.0)
-    with pytest.raises(
-        SamplerError, match=r"no room for 9998 workers of 1 CPU and 0 GPUs that cluster.learners asks for: it has \d"
-    ):
+    sentence = "no room for 9998 workers of 1 CPU and 0 GPUs that cluster.learners asks for: it has 3 CPUs"
+    with pytest.raises(SamplerError, match=sentence):
         train(make_run(tmp_path / "run", "cluster.address=local", "cluster.learners=9999"))
-    assert not ray.is_initialized()
