@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -20,6 +21,7 @@ ray = pytest.importorskip("ray")
 from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
+from turnwise.agents.files.trajectory_files import read_trajectories  # noqa: E402
 from turnwise.agents.models.model_folder import load_model  # noqa: E402
 from turnwise.agents.samplers.routing import EngineState  # noqa: E402
 from turnwise.training import Run, train  # noqa: E402
@@ -73,9 +75,14 @@ def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
 
 
 @pytest.mark.slow
-def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path):
+@pytest.mark.parametrize(
+    ("rule", "inside"),
+    [('{name="toys.sampling_rules:until_mixed", most=2}', False), ('{name="treerl", unit="tokens"}', True)],
+    ids=["anew", "inside answers"],
+)
+def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path, rule, inside):
     grow = (
-        'sampling.groups=[{name="toys.sampling_rules:until_mixed", most=2}]',
+        f"sampling.groups=[{rule}]",
         'sampling.tasks="toys.sampling_rules:rare"',
         "train.iterations=1",
         "train.concurrency=1",
@@ -84,6 +91,12 @@ def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path):
     train(make_run(tmp_path / "cluster", *grow, *CLUSTER))
     mine, same = (json.loads((tmp_path / name / "sampling/000001.json").read_text()) for name in ("alone", "cluster"))
     assert mine == same
+    mine, same = (
+        [replace(member, seconds=0.0) for member in read_trajectories(tmp_path / name / "trajectories/000001.jsonl.gz")]
+        for name in ("alone", "cluster")
+    )
+    assert mine == same
+    assert any(member.fork_tokens for member in mine) == inside
 
 
 @pytest.mark.slow
