@@ -16,22 +16,35 @@ ROUNDING = 1e-4
 
 
 def check_prompt(request: Request, *, context: int | None = None, vocabulary: int | None = None) -> None:
-    """Refuse a prompt that no model of these sizes could answer.
+    """Refuse a prompt that no model of these sizes could answer, or the beginning of an answer that cannot go on.
 
     Args:
-        request: with the prompt's ids.
+        request: with the ids of the prompt, and those that the answer begins with.
         context: maximum number of tokens of prompt and response; None: unknown.
         vocabulary: number of ids; None: unknown.
 
     Raises:
-        ContextOverflow: the prompt leaves no room for a single token.
+        ContextOverflow: prompt and beginning leave no room for a single token.
         SamplerError: the prompt is empty, or has ids that the model lacks.
+        RequestFailed: the beginning is as long as the answer may be, or some of its tokens have no log-probability or
+            version.
     """
-    where, prompt = f"episode {request.episode}", request.prompt
-    if not prompt:
+    where, start = f"episode {request.episode}", request.start
+    if not request.prompt:
         raise SamplerError(f"{where}: the prompt must have at least one token")
+    begun, numbers = len(start.tokens), (len(start.logprobs), len(start.versions))
+    if numbers != (begun, begun):
+        raise RequestFailed(
+            f"{where}: the answer begins with {begun} tokens, which need as many log-probabilities and versions; got "
+            f"{numbers[0]} and {numbers[1]}"
+        )
+    prompt = request.prompt + start.tokens
     if context is not None and len(prompt) >= context:
         raise ContextOverflow(f"{where}: a prompt of {len(prompt)} tokens leaves no room in a context of {context}")
+    if 0 < request.max_tokens <= begun:
+        raise RequestFailed(
+            f"{where}: an answer that begins with {begun} tokens needs max_tokens > {begun}, got {request.max_tokens}"
+        )
     if vocabulary is not None and (min(prompt) < 0 or max(prompt) >= vocabulary):
         raise SamplerError(
             f"{where}: the prompt has ids from {min(prompt)} to {max(prompt)}, but the model's vocabulary is 0 to "

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,10 +24,11 @@ from toys.openai_server import NAME, ToyServer
 
 from turnwise.agents.cluster.connection import ClusterSettings
 from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.errors import ContextOverflow, SamplerError
-from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.errors import ContextOverflow, RequestFailed, SamplerError
+from turnwise.agents.models.tokenization import AnswerEnd, codec_of
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings
+from turnwise.agents.samplers.base import SAMPLERS, AnswerStart, Completion, Request, Sampler, SamplerSettings
+from turnwise.agents.trajectory import token_versions
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -241,6 +243,83 @@ def test_an_answer_is_cut_at_its_limit(world: World, name: str) -> None:
     assert len(cut.text) < len(full.text)
     if cut.tokens:
         assert cut.tokens == full.tokens[:3]
+
+
+@contextmanager
+def sharper(world: World, sampler: Sampler) -> Iterator[None]:
+    """Let sampler and model have weights whose likeliest answers do not repeat one token."""
+    old, chance = copy.deepcopy(world.module.state_dict()), torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for weight in world.module.parameters():
+            if weight.ndim == 2:
+                weight.normal_(0.0, 0.2, generator=chance)
+    try:
+        asyncio.run(sampler.load(world.module, 5))
+        yield
+    finally:
+        world.module.load_state_dict(old)
+        asyncio.run(sampler.load(world.module, 0))
+
+
+def goes_on_from_each_token(sampler: Sampler, request: Request) -> Completion:
+    """Return the likeliest answer, after a check that from each of its places but the end, the same one comes out."""
+    (whole,) = ask(sampler, request)
+    requests = []
+    for tokens in range(len(whole.tokens)):
+        start = AnswerStart(whole.tokens[:tokens], whole.logprobs[:tokens], (whole.version,) * tokens)
+        requests.append(replace(request, episode=f"task#0/0:{tokens}.0@0", start=start))
+    for tokens, answer in enumerate(ask(sampler, *requests)):
+        same(whole, answer)
+        assert answer.logprobs[:tokens] == whole.logprobs[:tokens]  # those that were given, not computed again
+        assert (answer.version, answer.switches) == (5, ())
+    return whole
+
+
+@over("name", TOKEN_SAMPLERS)
+def test_an_answer_goes_on_from_any_of_its_tokens(world: World, name: str) -> None:
+    sampler, asked = world.open(name), world.request(temperature=0.0, max_tokens=12)
+    with sharper(world, sampler):
+        whole = goes_on_from_each_token(sampler, asked)
+        assert (len(whole.tokens), whole.finish) == (12, "length")
+        assert len(set(whole.tokens)) > 6  # else a wrong place would not show
+        last = whole.tokens.index(whole.tokens[8])
+        stop = world.tokenizer.decode(list(whole.tokens[last - 2 : last + 1]))  # most places lie before or inside it
+        stopped = goes_on_from_each_token(sampler, replace(asked, stop=(stop,)))
+        assert (stopped.tokens, stopped.finish) == (whole.tokens[: last + 1], "stop")
+        ended = goes_on_from_each_token(sampler, replace(asked, end=AnswerEnd("end", whole.tokens[last])))
+        assert (ended.tokens, ended.finish) == (whole.tokens[: last + 1], "stop")
+        assert ended.text == world.tokenizer.decode(list(whole.tokens[:last]))
+
+
+@over("name", TOKEN_SAMPLERS)
+@over("temperature", [1.0, 0.6])
+def test_what_follows_the_first_tokens_is_sampled_after_them(world: World, name: str, temperature: float) -> None:
+    sampler = world.open(name)
+    asked = world.request(temperature=temperature, max_tokens=20)
+    first = AnswerStart(asked.prompt[:3], (-7.0, -0.5, -8.0), (-3, -3, -2))  # numbers that this model would not say
+    requests = [replace(asked, seed=seed, episode=f"task#0/0:3.{seed}@0", start=first) for seed in range(4)]
+    answers = ask(sampler, *requests)
+    for answer in answers:
+        assert 3 < len(answer.tokens) <= 20
+        assert (answer.tokens[:3], answer.logprobs[:3]) == (first.tokens, first.logprobs)
+        versions = token_versions(answer.version, answer.switches, len(answer.tokens))
+        assert versions == (*first.versions, *[sampler.version] * (len(answer.tokens) - 3))
+        assert answer.logprobs[3:] == pytest.approx(world.teacher_forced(asked, answer.tokens)[3:], abs=1e-4)
+    assert len({answer.tokens for answer in answers}) > 1
+
+
+@over("name", TOKEN_SAMPLERS)
+def test_a_limit_counts_the_first_tokens(world: World, name: str) -> None:
+    sampler = world.open(name)
+    request = replace(world.request(max_tokens=CONTEXT), prompt=world.request().prompt[:1] * (CONTEXT - 6))
+    begun = AnswerStart(request.prompt[:4], (-1.0,) * 4, (0,) * 4)
+    assert len(ask(sampler, replace(request, start=begun))[0].tokens) <= 6
+    with pytest.raises(RequestFailed, match="an answer that begins with 4 tokens needs max_tokens > 4, got 4"):
+        ask(sampler, world.request(max_tokens=4, start=begun))
+    with pytest.raises(ContextOverflow):
+        ask(sampler, replace(request, prompt=request.prompt[:1] * (CONTEXT - 4), start=begun))
+    with pytest.raises(RequestFailed, match="2 tokens, which need as many log-probabilities and versions; got 1 and 2"):
+        ask(sampler, world.request(start=AnswerStart((1, 2), (-1.0,), (0, 0))))
 
 
 @over("name", MODELS)

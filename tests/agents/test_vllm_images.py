@@ -23,7 +23,7 @@ from turnwise.agents.content import ImagePart  # noqa: E402
 from turnwise.agents.errors import RequestFailed  # noqa: E402
 from turnwise.agents.prompts.dialogue import Dialogue  # noqa: E402
 from turnwise.agents.prompts.prompt import View  # noqa: E402
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings  # noqa: E402
+from turnwise.agents.samplers.base import AnswerStart, Completion, Request, SamplerSettings  # noqa: E402
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
 from turnwise.agents.samplers.vllm.prompt_images import PromptImages  # noqa: E402
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler  # noqa: E402
@@ -129,6 +129,24 @@ def test_the_likeliest_answers_are_those_of_the_sampler_of_transformers(started:
         assert isinstance(theirs, Completion), theirs
         assert mine.tokens == theirs.tokens
     assert gap(sampler, model, tokenizer) < 1e-3
+
+
+@pytest.mark.vllm
+def test_an_answer_to_a_prompt_with_images_goes_on_from_its_first_tokens(started: Any) -> None:
+    sampler, _, tokenizer, _ = started
+    requests = episodes(tokenizer, temperature=0.0)
+    answers = ask(sampler, requests)
+    for tokens in (1, 5):
+        begun = []
+        for request, whole in zip(requests, answers, strict=True):
+            assert isinstance(whole, Completion), whole
+            start = AnswerStart(whole.tokens[:tokens], whole.logprobs[:tokens], (whole.version,) * tokens)
+            begun.append(replace(request, start=start))
+        for whole, answer in zip(answers, ask(sampler, begun), strict=True):
+            assert isinstance(whole, Completion), whole
+            assert isinstance(answer, Completion), answer
+            assert (answer.tokens, answer.text, answer.finish) == (whole.tokens, whole.text, whole.finish)
+            assert answer.logprobs == pytest.approx(whole.logprobs, abs=1e-3)
 
 
 @pytest.mark.vllm

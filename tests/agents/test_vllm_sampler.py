@@ -14,13 +14,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from toys.processes import read_all
 from toys.waiting import gone
 
 from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import SAMPLERS, AnswerStart, Completion, Request, SamplerSettings
+from turnwise.agents.samplers.base import NOTHING, SAMPLERS, AnswerStart, Completion, Request, SamplerSettings
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
@@ -397,7 +398,8 @@ def test_answers_go_on_under_new_weights(started: tuple[Any, Any]) -> None:
     sampler, model = started
     new = copy.deepcopy(model)
     scale(new)
-    asked = [request(number, max_tokens=100) for number in range(6)]
+    begun = AnswerStart((9, 12), (-1.0, -2.0), (3, 4))
+    asked = [request(number, max_tokens=100, start=begun if number > 2 else NOTHING) for number in range(6)]
     weights = {30: model}
 
     async def change_often() -> list[Completion]:
@@ -418,10 +420,12 @@ def test_answers_go_on_under_new_weights(started: tuple[Any, Any]) -> None:
     seen = set()
     for one, answer in zip(asked, asyncio.run(change_often()), strict=True):
         versions = token_versions(answer.version, answer.switches, len(answer.tokens))
-        by_version = {version: scored(weights[version], one, answer.tokens) for version in set(versions)}
-        for at, (version, logprob) in enumerate(zip(versions, answer.logprobs, strict=True)):
-            assert by_version[version][at] == pytest.approx(logprob, abs=2e-4)
-        seen.update(versions)
+        first = len(one.start.tokens)
+        assert AnswerStart(answer.tokens[:first], answer.logprobs[:first], versions[:first]) == one.start
+        by_version = {version: scored(weights[version], one, answer.tokens) for version in set(versions[first:])}
+        for at in range(first, len(versions)):
+            assert by_version[versions[at]][at] == pytest.approx(answer.logprobs[at], abs=2e-4)
+        seen.update(versions[first:])
     assert len(seen) > 1
     asyncio.run(sampler.load(model, sampler.version + 1))
     assert gap(sampler, model) < 1e-4
@@ -499,6 +503,28 @@ def test_an_answer_begins_with_given_tokens() -> None:
     answer.add(part([3, 4, 5], "length"), 6, frozenset({7}), letters)
     assert (answer.tokens, answer.versions, answer.finish) == ([0, 1, 2, 3], [4, 4, 5, 6], "stop")  # "cd" lies across
     assert answer.logprobs[:3] == [-0.1, -0.2, -0.3]
+
+
+def test_an_interruption_before_the_first_token_ends_no_answer() -> None:
+    start = AnswerStart((0, 7), (-0.1, -0.2), (4, 4))  # another engine did not end answers with 7
+    answer = PartialAnswer.of(request(start=start), limit=6)
+    answer.add(part([]), 5, frozenset({7}), letters)
+    assert (answer.tokens, answer.finish) == ([0, 7], "abort")
+
+
+def test_experts_are_those_of_the_first_tokens_too() -> None:
+    start = AnswerStart((0, 1, 2), (-0.1, -0.2, -0.3), (4, 4, 5))
+    answer = PartialAnswer.of(asked := request(start=start), limit=6)
+    table = np.arange(4 * 30, dtype=np.uint8).reshape(30, 2, 2)
+    computed = len(asked.prompt) + 3
+    for tokens, finish, shift in (([3, 4], "abort", 0), ([5], "length", 1)):
+        one = part(tokens, finish)
+        computed += len(tokens)
+        one.routed_experts = table[: computed - 1] + np.uint8(shift)  # of the last token, nothing was computed
+        answer.add(one, 6, frozenset(), letters)
+    expected = table[: len(asked.prompt) + 5].copy()
+    expected[-1] += 1  # of the token before the last, by the part that read it
+    np.testing.assert_array_equal(answer.recorded(), expected)
 
 
 @pytest.mark.vllm

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.models.tokenization import AnswerEnd, codec_of
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
@@ -268,6 +268,7 @@ class ToyServer:
             top_p=body.get("top_p", 1.0),
             max_tokens=most,
             stop=tuple(body.get("stop", ())),
+            end=AnswerEnd("", token) if (token := next(iter(body.get("stop_token_ids", ())), None)) else None,
         )
         try:
             found = await self._sampler.sample(request)

@@ -6,6 +6,7 @@ losses cost, are in `test_cluster_run` and `test_cluster_losses`.
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ ray = pytest.importorskip("ray")
 
 from turnwise.agents.cluster import connection  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
+from turnwise.agents.files.trajectory_files import read_trajectories  # noqa: E402
 from turnwise.agents.models.model_folder import load_model  # noqa: E402
 from turnwise.training import train  # noqa: E402
 
@@ -33,9 +35,14 @@ def cluster():
         assert ray.is_initialized()  # runs leave a cluster that is not theirs
 
 
-def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path):
+@pytest.mark.parametrize(
+    ("rule", "inside"),
+    [('{name="toys.sampling_rules:until_mixed", most=2}', False), ('{name="treerl", unit="tokens"}', True)],
+    ids=["anew", "inside answers"],
+)
+def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path, rule, inside):
     grow = (
-        'sampling.groups=[{name="toys.sampling_rules:until_mixed", most=2}]',
+        f"sampling.groups=[{rule}]",
         'sampling.tasks="toys.sampling_rules:rare"',
         "train.iterations=1",
         "train.concurrency=1",
@@ -44,6 +51,12 @@ def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path):
     train(make_run(tmp_path / "cluster", *grow, *ONE_ENGINE))
     mine, same = (json.loads((tmp_path / name / "sampling/000001.json").read_text()) for name in ("alone", "cluster"))
     assert mine == same
+    mine, same = (
+        [replace(member, seconds=0.0) for member in read_trajectories(tmp_path / name / "trajectories/000001.jsonl.gz")]
+        for name in ("alone", "cluster")
+    )
+    assert mine == same
+    assert any(member.fork_tokens for member in mine) == inside
 
 
 def test_two_ranks_train_as_one_process_does_and_either_resumes_the_other(tmp_path):

@@ -94,6 +94,31 @@ def test_answers_go_on_under_new_weights_and_every_token_knows_its_own(tmp_path:
 
 
 @pytest.mark.vllm
+def test_branches_begin_inside_answers(tmp_path: Path) -> None:
+    words = ['sampling.groups=[{name="treerl", unit="tokens"}]', 'credit.method="tree_grpo"', "train.group_size=6"]
+    more = ["checkpoints.every=1", "checkpoints.keep=9", f'output="{tmp_path / "run"}"']
+    assert train(Run.parse(TABLE, [*words, *more])).finished
+    inside = 0
+    for path in sorted((tmp_path / "run/trajectories").glob("*.jsonl.gz")):
+        members = {member.id: member for member in read_trajectories(path)}
+        for member in members.values():
+            if tokens := member.fork_tokens:
+                assert member.fork_of is not None
+                assert member.fork_turn is not None
+                mine, before = (one.turns[member.fork_turn] for one in (member, members[member.fork_of]))
+                for name in ("response", "logprobs", "versions"):
+                    assert getattr(mine, name)[:tokens] == getattr(before, name)[:tokens]
+                assert mine.prompt == before.prompt
+                inside += 1
+    assert inside
+    report = audit(tmp_path / "run")
+    assert report.passed, report
+    gaps = next(one for one in report.checks if one.name == "log-probabilities")
+    assert gaps.checked == report.counts["tokens"]
+    assert gaps.details["max"] < 1e-3
+
+
+@pytest.mark.vllm
 def test_a_policy_that_sees_trains_and_is_resumed(tmp_path: Path) -> None:
     """A tiny random Idefics3 on pictures of colours, whose engine gets image encoder and decoder anew."""
     from toys.vision import FAMILIES

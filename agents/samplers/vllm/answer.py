@@ -75,7 +75,7 @@ class PartialAnswer:
         if start and (end := first_stop(self.request, self.tokens, start, decode)):
             self.finish = "stop"
             del self.tokens[end:], self.logprobs[end:], self.versions[end:]
-        elif self.finish == "abort" and self.tokens and self.tokens[-1] in ends:
+        elif self.finish == "abort" and part.token_ids and self.tokens[-1] in ends:
             self.finish = "stop"
         elif self.finish == "abort" and len(self.tokens) >= self.limit:
             self.finish = "length"
