@@ -20,14 +20,14 @@ PLACE = re.compile(rb'["\s]/(home|root|tmp|work|Users)/')
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """The folders in the archives, by the name of the ablation."""
-    found = defaultdict(list)
+    folders = defaultdict(list)
     for archive in ARCHIVES:
         folder = tmp_path_factory.mktemp(archive.name.partition(".")[0])
         with tarfile.open(archive) as file:
             file.extractall(folder, filter="data")
         for name in folder.iterdir():
-            found[name.name].append(name)
-    return dict(found)
+            folders[name.name].append(name)
+    return dict(folders)
 
 
 def test_the_index_names_every_archive() -> None:
@@ -40,12 +40,12 @@ def test_every_seed_is_complete_and_paired(unpacked: dict[str, list[Path]]) -> N
     for folders in unpacked.values():
         for folder in folders:
             plan = read_plan(folder)
-            found = ablation_results(plan)
+            results = ablation_results(plan)
             # an adapter that is merged in bfloat16 rounds, so some episodes go on otherwise
             same = plan.base["policy"].get("dtype") != "bfloat16"
-            seeds = {seed for seed, entry in found["warm_start"]["seeds"].items() if entry["state"] == "finished"}
+            seeds = {seed for seed, entry in results["warm_start"]["seeds"].items() if entry["state"] == "finished"}
             assert seeds
-            for name, arm in found["arms"].items():
+            for name, arm in results["arms"].items():
                 finished = {seed for seed, entry in arm["seeds"].items() if entry["state"] == "finished"}
                 assert finished == seeds, (folder.name, name)
                 for seed in seeds:
