@@ -399,7 +399,8 @@ def test_what_is_left_of_a_run_is_neither_gone_on_with_nor_written_over(tmp_path
 
 
 def test_a_finished_run_stays_as_it_is(finished, tmp_path):
-    folder = shutil.copytree(finished[0], tmp_path / "run")  # a line is added to its metrics
+    folder = shutil.copytree(finished[0], tmp_path / "run")  # others read the metrics, to which a line is added
+    train(make_run(folder), resume=True)  # writes the folder's new name
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "metrics.jsonl"}
     told = lines(folder)
     assert train(make_run(folder), resume=True).step == 5
