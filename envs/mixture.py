@@ -3,12 +3,13 @@
 The ids of tasks and the state keys begin with the name of the part. Everything else is as the part has it: texts,
 actions, rewards, ends, turn limits, plans and snapshots. A part is made when one of its tasks is played or listed.
 
-Not included: observations with images, since an environment has one observation space.
+An environment has one observation space: either all parts have observations of text, or all have images of one size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import gymnasium
 from gymnasium.core import RenderFrame
@@ -37,7 +38,7 @@ __all__ = ["Mixture"]
 _FORMAT = ("Mixture", 1)  # name and version of the bytes
 
 
-class Mixture(gymnasium.Env[str, str]):
+class Mixture(gymnasium.Env[Any, str]):
     """Play the tasks of several environments, or of several levels of one.
 
     Without a task, reset() draws a part by the weights, and the part draws a task of its own.
@@ -60,26 +61,34 @@ class Mixture(gymnasium.Env[str, str]):
     ) -> None:
         self.parts: dict[str, MixturePart] = {part.name: part for part in parts_of(MIXTURE, parts=parts, **common)}
         """The parts by name."""
-        self.observation_space = Text()
         self.action_space = Text()
         self.render_mode = render_mode
         self._made: dict[str, Environment] = {}
         self._playing = ""  # the part of the episode
         self._describe()
 
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:  # type: ignore[override] # the first part is made for it
+        """The space of the first part; those of the others are like it."""
+        return self.part(next(iter(self.parts))).observation_space
+
     def part(self, name: str) -> Environment:
         """Return the environment of a part, made when it is first asked for.
 
         Raises:
-            EnvError: it cannot be made, or has other observations than text.
+            EnvError: it cannot be made, or its observations are not like those of the other parts.
         """
         if name not in self._made:
             part = self.parts[name]
             mode = {} if self.render_mode is None else {"render_mode": self.render_mode}
             env = make(part.id, **{**part.kwargs, **mode})
-            if not isinstance(env.observation_space, Text):
-                env.close()
-                raise EnvError(f"the parts of a mixture must have observations of text, and {part.id} has other ones")
+            for other, present in self._made.items():
+                if not _alike(env.observation_space, present.observation_space):
+                    env.close()
+                    raise EnvError(
+                        f"the parts of a mixture must have observations of one kind: those of {name} are "
+                        f"{env.observation_space}, those of {other} {present.observation_space}"
+                    )
             self._made[name] = env
         return self._made[name]
 
@@ -244,3 +253,8 @@ class Mixture(gymnasium.Env[str, str]):
             KNOWLEDGE_IN_STATE: any(table.get(KNOWLEDGE_IN_STATE) for table in told),
             NO_FORKS: next((table[NO_FORKS] for table in why if table.get(NO_FORKS)), ""),
         }
+
+
+def _alike(first: gymnasium.Space[Any], second: gymnasium.Space[Any]) -> bool:
+    """Return whether an agent reads both: texts of any length, or the same texts and images."""
+    return first == second or (isinstance(first, Text) and isinstance(second, Text))

@@ -246,9 +246,27 @@ def test_an_environment_without_levels_says_what_to_do() -> None:
         make("turnwise/Android-v0", levels=["easy"])
 
 
-def test_images_are_refused() -> None:
-    with pytest.raises(EnvError, match="observations of text"):
-        make(MIXTURE, parts=[{"id": "turnwise/Android-v0", "kwargs": {"observation": "screen"}}]).reset(seed=0)
+SCREENS = [
+    {"id": "turnwise/Android-v0", "name": name, "kwargs": {"observation": "screen", "apps": name}}
+    for name in ("Clock", "Settings")
+]
+
+
+def test_parts_may_have_images_of_one_size() -> None:
+    env, alone = make(MIXTURE, parts=SCREENS), make("turnwise/Android-v0", **SCREENS[1]["kwargs"])
+    assert env.observation_space == alone.observation_space
+    task = alone.unwrapped.task_ids(1)[0]
+    seen, _ = env.reset(seed=0, options={"task": f"Settings/{task}"})
+    right, _ = alone.reset(seed=0, options={"task": task})
+    assert seen["text"] == right["text"]
+    assert np.array_equal(seen["image"], right["image"])
+    assert env.observation_space.contains(seen)
+
+
+def test_texts_and_images_do_not_mix() -> None:
+    parts = [*SCREENS[:1], {"id": "turnwise/Search-v0", "kwargs": {"level": "tiny"}}]
+    with pytest.raises(EnvError, match=r"observations of one kind: those of search are Text.*, those of Clock Dict"):
+        make(MIXTURE, parts=parts).unwrapped.task_ids(4)
 
 
 @pytest.mark.parametrize("task", ["serch/x", "search", "train/tiny/000000", "", "/", "#"])
