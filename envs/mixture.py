@@ -9,7 +9,6 @@ An environment has one observation space: either all parts have observations of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import gymnasium
 from gymnasium.core import RenderFrame
@@ -38,7 +37,7 @@ __all__ = ["Mixture"]
 _FORMAT = ("Mixture", 1)  # name and version of the bytes
 
 
-class Mixture(gymnasium.Env[Any, str]):
+class Mixture(gymnasium.Env[object, str]):
     """Play the tasks of several environments, or of several levels of one.
 
     Without a task, reset() draws a part by the weights, and the part draws a task of its own.
@@ -68,7 +67,7 @@ class Mixture(gymnasium.Env[Any, str]):
         self._describe()
 
     @property
-    def observation_space(self) -> gymnasium.Space[Any]:  # type: ignore[override] # the first part is made for it
+    def observation_space(self) -> gymnasium.Space[object]:  # type: ignore[override] # the first part is made for it
         """The space of the first part; those of the others are like it."""
         return self.part(next(iter(self.parts))).observation_space
 
@@ -255,6 +254,6 @@ class Mixture(gymnasium.Env[Any, str]):
         }
 
 
-def _alike(first: gymnasium.Space[Any], second: gymnasium.Space[Any]) -> bool:
+def _alike(first: gymnasium.Space[object], second: gymnasium.Space[object]) -> bool:
     """Return whether an agent reads both: texts of any length, or the same texts and images."""
     return first == second or (isinstance(first, Text) and isinstance(second, Text))
