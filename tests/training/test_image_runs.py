@@ -196,3 +196,15 @@ def test_two_ranks_learn_as_one_process(whole: Path, tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stdout
     same(folder, whole, 4, tolerance=1e-4)
     assert audit(folder).passed
+
+
+def test_a_mixture_of_environments_that_show_images(tmp_path: Path) -> None:
+    table = deepcopy(TABLE) | {"output": str(tmp_path / "run")}
+    parts = [{"id": TABLE["env"]["id"], "name": name, "kwargs": {"pictures": 4}} for name in ("left", "right")]
+    table["env"] = {"mix": parts}
+    assert train(Run.parse(table, ["train.iterations=1", "evaluation.episodes=4"])).finished
+    tasks = {episode.task.partition("/")[0] for episode in episodes(tmp_path / "run").values()}
+    assert tasks == {"left", "right"}
+    assert len(list(images(tmp_path / "run"))) >= 8
+    report = audit(tmp_path / "run")
+    assert report.passed, report
