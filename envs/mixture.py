@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import gymnasium
 from gymnasium.core import RenderFrame
+from gymnasium.spaces import Dict
 
 from turnwise.envs.branch import find_method, load, reseed, save
 from turnwise.envs.errors import EnvError, NoExpert, NotReset, UnknownOption, UnknownTask
@@ -81,6 +82,12 @@ class Mixture(gymnasium.Env[object, str]):
             part = self.parts[name]
             mode = {} if self.render_mode is None else {"render_mode": self.render_mode}
             env = make(part.id, **{**part.kwargs, **mode})
+            if not isinstance(env.observation_space, (Text, Dict)):
+                env.close()
+                raise EnvError(
+                    "the parts of a mixture must have observations of text, or of text and images, and those of "
+                    f"{part.id} are {env.observation_space}"
+                )
             for other, present in self._made.items():
                 if not _alike(env.observation_space, present.observation_space):
                     env.close()

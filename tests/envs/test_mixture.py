@@ -263,6 +263,13 @@ def test_parts_may_have_images_of_one_size() -> None:
     assert env.observation_space.contains(seen)
 
 
+def test_numbers_are_refused() -> None:
+    with pytest.raises(
+        EnvError, match=r"observations of text, or of text and images, and those of CartPole-v1 are Box"
+    ):
+        make(MIXTURE, parts=[{"id": "CartPole-v1"}]).reset(seed=0)
+
+
 def test_texts_and_images_do_not_mix() -> None:
     parts = [*SCREENS[:1], {"id": "turnwise/Search-v0", "kwargs": {"level": "tiny"}}]
     with pytest.raises(EnvError, match=r"observations of one kind: those of search are Text.*, those of Clock Dict"):
