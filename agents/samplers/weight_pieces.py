@@ -17,7 +17,7 @@ from turnwise.agents.models.weights import WeightSource
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BUCKET", "Piece", "WeightStream", "buckets", "dtype_of", "pieces_of"]
+__all__ = ["BUCKET", "FullStream", "Piece", "WeightStream", "buckets", "dtype_of", "pieces_of"]
 
 BUCKET = 2**28
 """Bytes after which a bucket is full; a larger tensor is a bucket by itself."""
@@ -110,11 +110,39 @@ class WeightStream:
 
 
 class Description(NamedTuple):
-    """A tensor that will be sent, as vLLM's senders describe it."""
+    """A tensor that will be sent, as vLLM's senders describe it.
+
+    Attributes:
+        name: in the model's checkpoint.
+        dtype: in which it is sent.
+        shape: of the whole tensor.
+        owners: ranks of the trainer that have it; None: all of them.
+    """
 
     name: str
     dtype: torch.dtype
     shape: tuple[int, ...]
+    owners: tuple[int, ...] | None = None
+
+
+class FullStream:
+    """A stream as the senders of vLLM read it since 0.33; those of 0.32 read the stream itself.
+
+    Args:
+        stream: the tensors, all of which this process has.
+    """
+
+    def __init__(self, stream: WeightStream) -> None:
+        self.metadata = stream.metadata()
+        self._stream = stream
+
+    def implements_iter_full(self) -> bool:
+        """Return that whole tensors can be had."""
+        return True
+
+    def iter_full(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield each tensor in the type of its piece."""
+        return iter(self._stream)
 
 
 def pieces_of(weights: WeightSource, dtype: torch.dtype | None = None, names: Collection[str] = ()) -> list[Piece]:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Protocol
 from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.models.weights import WeightSource
 from turnwise.agents.samplers.shared_buffer import SharedBuffer
-from turnwise.agents.samplers.weight_pieces import BUCKET, Piece, WeightStream, buckets
+from turnwise.agents.samplers.weight_pieces import BUCKET, FullStream, Piece, WeightStream, buckets
 
 if TYPE_CHECKING:
     import torch
@@ -352,20 +352,29 @@ class NcclSender(WeightSender):
             packed_buffer_size_bytes=BUCKET,
         )
         with torch.cuda.device(self._device):
-            self._trainer = WeightTransferTrainerFactory.trainer_init(meeting, client=self._client, source=stream)
+            self._trainer = WeightTransferTrainerFactory.trainer_init(
+                meeting, client=self._client, source=_as_read(stream)
+            )
 
     def _phases(self, stream: WeightStream) -> None:
         import torch
 
         if self._trainer is None:
             raise SamplerError("there is no group to send to")
-        self._trainer.source = stream
+        self._trainer.source = _as_read(stream)
         self._trainer.client = CheckedClient(self._client, stream)
         with torch.cuda.device(self._device):  # each thread has a GPU of its own
             self._trainer.send_weights()
 
     def _update(self, stream: WeightStream) -> None:
         """Do nothing: vLLM's sender goes through all phases by itself."""
+
+
+def _as_read(stream: WeightStream) -> WeightStream | FullStream:
+    """Return a stream in the form in which the senders of the installed vLLM read it."""
+    from vllm.distributed.weight_transfer import WeightSource
+
+    return FullStream(stream) if hasattr(WeightSource, "iter_full") else stream
 
 
 class TimedClient:

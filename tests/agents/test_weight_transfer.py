@@ -327,21 +327,43 @@ class FakeTrainer:
 
     def __init__(self, info: Any, client: Any, source: Any) -> None:
         self.info, self.client, self.source, self.left = info, client, source, False
+        self._read()
         client.init_weight_transfer_engine({"world_size": info.world_size})
 
     def send_weights(self) -> None:
-        pieces = [(entry.name, entry.dtype, tuple(entry.shape)) for entry in self.source.metadata()]
+        described, tensors = self._read()
+        pieces = [(entry.name, entry.dtype, tuple(entry.shape)) for entry in described]
         self.client.start_weight_update()
-        assert [(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in self.source] == pieces
+        assert [(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors] == pieces
         self.client.finish_weight_update()
+
+    def _read(self) -> tuple[Any, Any]:
+        return self.source.metadata(), iter(self.source)
 
     def shutdown(self) -> None:
         self.left = True
 
 
-def test_with_nccl_vllms_own_sender_goes_through_the_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+class FakeLaterTrainer(FakeTrainer):
+    """The sender of vLLM 0.33, which reads descriptions as an attribute, and sends only what rank 0 has."""
+
+    def _read(self) -> tuple[Any, Any]:
+        assert self.source.implements_iter_full()
+        assert all(entry.owners is None or entry.owners[0] == 0 for entry in self.source.metadata)
+        return self.source.metadata, self.source.iter_full()
+
+
+@pytest.mark.parametrize(
+    ("trainer_class", "source_class"),
+    [(FakeTrainer, SimpleNamespace()), (FakeLaterTrainer, SimpleNamespace(iter_full=None))],
+    ids=["0.32", "0.33"],
+)
+def test_with_nccl_vllms_own_sender_goes_through_the_phases(
+    monkeypatch: pytest.MonkeyPatch, trainer_class: type, source_class: object
+) -> None:
     package, engine_module = ModuleType("weight_transfer"), ModuleType("nccl_engine")
-    package.WeightTransferTrainerFactory = SimpleNamespace(trainer_init=FakeTrainer)  # type: ignore[attr-defined]
+    package.WeightTransferTrainerFactory = SimpleNamespace(trainer_init=trainer_class)  # type: ignore[attr-defined]
+    package.WeightSource = source_class  # type: ignore[attr-defined]
     engine_module.NCCLTrainerInitInfo = SimpleNamespace  # type: ignore[attr-defined]
     path = "vllm.distributed.weight_transfer"
     for name, module in (("vllm", ModuleType("vllm")), ("vllm.distributed", ModuleType("distributed"))):
