@@ -6,6 +6,7 @@
 #     make test-slow        those that take minutes each
 #     make test-vllm        those that need vLLM, in an environment of its own
 #     make test-frameworks  those of other frameworks, in an environment of their own
+#   make test-lowest  the tests that compute, with the oldest packages that pyproject.toml allows
 #   make check    lint, format, types, layers
 #   make check-page  the types of the report's scripts, where npm can be had
 #   make docs     the documentation site, in site/
@@ -20,6 +21,8 @@ VLLM_VENV  ?= .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 FRAMEWORKS_VENV  ?= .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
+LOWEST_VENV  ?= .venv-lowest
+LOWEST_STAMP := $(LOWEST_VENV)/.installed
 DOCS_VENV  ?= .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.installed
 TSC    := .tsc/node_modules/.bin/tsc
@@ -45,7 +48,7 @@ $(STAMP) $(DEMO_STAMP) $(VLLM_STAMP) $(FRAMEWORKS_STAMP): export PYTHONWARNINGS 
 SAY = @echo "installing $(1) into $(2) ($(3))"
 export PYTHON
 
-.PHONY: demo environments test test-all test-waits test-slow test-vllm test-gpu test-frameworks check check-page docs install links
+.PHONY: demo environments test test-all test-waits test-slow test-vllm test-gpu test-frameworks test-lowest check check-page docs install links
 .PHONY: bench clean
 
 install: $(STAMP) links
@@ -123,6 +126,16 @@ $(FRAMEWORKS_STAMP): pyproject.toml constraints.txt constraints-frameworks.txt
 		hydra-core==1.3.8 omegaconf==2.3.1 orjson peft pyvers ray==2.60.0 tensordict==0.10.0 torchdata==0.11.0
 	@touch $@
 
+# Of what pyproject.toml names, the oldest versions that it allows, torch included; of what those need, the newest.
+test-lowest: $(LOWEST_STAMP)
+	$(LOWEST_VENV)/bin/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not waits" $(LOWEST_TESTS)
+
+$(LOWEST_STAMP): pyproject.toml
+	$(call SAY,the oldest packages,$(LOWEST_VENV),gigabytes where torch has no build for CPUs)
+	@PIP_CONSTRAINT= UV_RESOLUTION=lowest-direct scripts/install $(LOWEST_VENV) -e ".[train,lora,openai,serve]" \
+		"pytest>=9.0" "pytest-timeout>=2.4" "pytest-xdist>=3.5" "hypothesis>=6.100" "scipy>=1.11"
+	@touch $@
+
 environments: $(VLLM_STAMP) $(FRAMEWORKS_STAMP)
 
 check: install
@@ -153,4 +166,4 @@ bench: install
 	for script in household credit rollout merge; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) $(DOCS_VENV) .links .tsc .pytest_cache .mypy_cache .ruff_cache build site *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) $(LOWEST_VENV) $(DOCS_VENV) .links .tsc .pytest_cache .mypy_cache .ruff_cache build site *.egg-info

@@ -253,17 +253,10 @@ def import_peft() -> Any:
     """Return the package peft.
 
     Raises:
-        ModelError: it is not installed, or names a type that this version of torch lacks.
+        ModelError: it is not installed.
     """
     try:
         import peft
-        import torch
     except ImportError as error:
         raise ModelError("LoRA needs peft; install it with: pip install 'turnwise[lora]'") from error
-    release = tuple(int(number) for number in peft.__version__.split(".")[:2])
-    if release >= (0, 19) and not hasattr(torch, "float8_e8m0fnu"):  # peft itself does not ask for a version of torch
-        raise ModelError(
-            f"peft {peft.__version__} needs torch 2.7 or newer, got {torch.__version__}: upgrade torch, or "
-            "pip install 'peft<0.19'"
-        )
     return peft

@@ -255,13 +255,12 @@ def _convert(model: PackagedModel, source: Path, target: Path, dtype: str) -> No
 
     transformers = transformers_library()
     options: dict[str, object] = {"gguf_file": GGUF_FILE, "local_files_only": True}
-    plain = getattr(transformers, "GgufConfig", None)  # older versions always dequantize
-    quantization = {} if plain is None else {"quantization_config": plain(dequantize=True)}
+    quantization = transformers.GgufConfig(dequantize=True)
     try:
         with quiet(transformers):
             tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options)
             network = transformers.AutoModelForCausalLM.from_pretrained(
-                source, trust_remote_code=False, dtype=torch.float32, **options, **quantization
+                source, trust_remote_code=False, dtype=torch.float32, quantization_config=quantization, **options
             )
             tokenizer.model_max_length = network.config.max_position_embeddings
             network.config.name_or_path = ""

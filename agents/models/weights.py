@@ -83,7 +83,7 @@ def is_module(weights: WeightSource) -> TypeGuard[torch.nn.Module]:
 
 def has_adapter(module: object) -> bool:
     """Return whether a module is wrapped by peft, with a LoRA adapter around frozen weights."""
-    # transformers 4 leaves the configuration on a model whose adapter was merged, which peft no longer wraps
+    # the configuration may stay on a model whose adapter was merged, which peft no longer wraps
     return bool(getattr(module, "peft_config", None)) and hasattr(module, "get_base_model")
 
 

@@ -157,10 +157,6 @@ class PagedLayer(CacheLayerMixin):  # type: ignore[misc]
         """Return -1: the layer grows."""
         return -1
 
-    def get_max_cache_shape(self) -> int:
-        """Return the same under the name that transformers 4 uses."""
-        return -1
-
 
 class PagedCache(Cache):  # type: ignore[misc]
     """The cache object that models of transformers take; its memory grows up to a number of pages."""
