@@ -132,8 +132,8 @@ test-lowest: $(LOWEST_STAMP)
 
 $(LOWEST_STAMP): pyproject.toml
 	$(call SAY,the oldest packages,$(LOWEST_VENV),gigabytes where torch has no build for CPUs)
-	@PIP_CONSTRAINT= UV_RESOLUTION=lowest-direct scripts/install $(LOWEST_VENV) -e ".[train,lora,openai,serve]" \
-		"pytest>=9.0" "pytest-timeout>=2.4" "pytest-xdist>=3.5" "hypothesis>=6.100" "scipy>=1.11"
+	@PIP_CONSTRAINT= UV_RESOLUTION=lowest-direct scripts/install $(LOWEST_VENV) -e ".[train,lora,gguf,openai,serve,phone,miniwob,dense,parquet]" \
+		"pytest>=9.1" "pytest-timeout>=2.4" "pytest-xdist>=3.8" "hypothesis>=6.100" "scipy>=1.11" "pandas>=2.1"
 	@touch $@
 
 environments: $(VLLM_STAMP) $(FRAMEWORKS_STAMP)

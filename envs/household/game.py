@@ -11,7 +11,7 @@ from random import Random
 
 from turnwise.envs.errors import GameFileError
 from turnwise.envs.household.grammar import UNKNOWN_GOAL, Grammar, LiteralText, read_grammar
-from turnwise.envs.household.joins import atoms
+from turnwise.envs.household.joins import atoms, variables
 from turnwise.envs.household.pddl import (
     Atom,
     Domain,
@@ -196,7 +196,7 @@ def _check(
     text: str,
     path: str,
 ) -> None:
-    """Check predicates, numbers of arguments and objects of facts and goal; warn of undeclared types."""
+    """Check predicates, numbers of arguments, objects and variables of facts and goal; warn of undeclared types."""
     for kind in sorted({*problem.objects.values(), *_kinds_of(problem.goal)} - domain.types.keys()):
         declared(kind, domain, path, _line(text, f"- {kind}"))
     for predicate, facts in init.items():
@@ -207,9 +207,11 @@ def _check(
         if set(map(len, facts)) != {arity}:
             raise GameFileError(path, _line(text, f"({predicate}"), f"({predicate} ...)", f"expected {arity} arguments")
     for atom in atoms(problem.goal):
-        if atom.predicate != "=" and domain.predicates.get(atom.predicate) != len(atom.terms):
+        if (2 if atom.predicate == "=" else domain.predicates.get(atom.predicate)) != len(atom.terms):
             hint = f"unknown predicate with {len(atom.terms)} arguments{suggest(atom.predicate, domain.predicates)}"
             raise GameFileError(path, _line(text, "(:goal"), f"({atom.predicate} ...)", hint)
         for term in atom.terms:
             if not term.startswith("?") and term not in index:
                 raise _undeclared(term, text, path, index)
+    for name in sorted(variables(problem.goal)):
+        raise GameFileError(path, _line(text, name), name, "no quantifier of the goal has this variable")

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from turnwise.envs.errors import GameFileError
 from turnwise.envs.household.grammar import Alternative, CommandTexts, Grammar, Insert, Listing, Query, Symbol
-from turnwise.envs.household.joins import JoinPlan, JoinPlanner, Row, Sizes, Test, atoms, disjuncts
+from turnwise.envs.household.joins import JoinPlan, JoinPlanner, Row, Sizes, Test, atoms, disjuncts, variables
 from turnwise.envs.household.pddl import And, Atom, Domain, Effect, Formula, Not, Parameters, Schema
 from turnwise.registry import suggest
 
@@ -161,6 +161,8 @@ class GameRules:
             if schema.name not in grammar.commands:
                 hint = f"unknown action in the grammar {grammar.path}{suggest(schema.name, grammar.commands)}"
                 raise GameFileError(domain.path, schema.line, f"(:action {schema.name}", hint)
+            for name in sorted(_unbound(schema)):
+                raise GameFileError(domain.path, schema.line, name, "no parameter or quantifier has this variable")
         declared = set(domain.predicates) | {"not_" + name for name in domain.predicates}
         for query in self.queries:
             for atom in query:
@@ -222,6 +224,15 @@ class GameRules:
             plan = self.planner.plan(effect.parameters, [condition], columns)
         change = Change(effect.atom.predicate, tuple(plan.columns[term] for term in effect.atom.terms), effect.positive)
         return Conditional(plan, change, effect.condition is None)
+
+
+def _unbound(schema: Schema) -> set[str]:
+    """Return the variables of an action that are neither among its parameters nor in a quantifier."""
+    free = variables(schema.precondition)
+    for effect in schema.effects:
+        inside = variables(effect.atom) | (variables(effect.condition) if effect.condition is not None else set())
+        free |= inside - {name for name, _ in effect.parameters}
+    return free - {name for name, _ in schema.parameters}
 
 
 def _idle(

@@ -178,6 +178,8 @@ def test_keys_are_the_same_in_another_process():
         ("(dark hall_bar_2)", "(drak hall_bar_2)", "(drak ...)"),
         ("(dark hall_bar_2)", "(dark hall_bar_2 m)", "(dark ...)"),
         ("(on ?l)))", "(lit ?l)))", "(lit ...)"),
+        ("(on ?l)))", "(on ?x)))", "?x"),
+        ("(on ?l)))", "(= ?l)))", "(= ...)"),
     ],
 )
 def test_a_problem_that_does_not_fit_its_domain_is_named_with_its_line(old, new, construct):
@@ -186,6 +188,22 @@ def test_a_problem_that_does_not_fit_its_domain_is_named_with_its_line(old, new,
         small(PROBLEM.replace(old, new))
     assert caught.value.construct == construct
     assert caught.value.line in (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "line"),
+    [
+        ("(?m - man ?a - room ?b - room)", "(?m - man ?a - room)", "?b", 3),
+        ("(exists (?r - room)", "(exists (?s - room)", "?r", 8),
+        ("(when (on ?l) (not", "(when (on ?x) (not", "?x", 5),
+        ("(forall (?l - lamp)", "(forall (?k - lamp)", "?l", 8),
+    ],
+)
+def test_a_variable_that_nothing_in_an_action_has_is_named_with_its_line(old, new, name, line):
+    assert old in DOMAIN
+    with pytest.raises(GameFileError, match="no parameter or quantifier has this variable") as caught:
+        World(small(domain=DOMAIN.replace(old, new)))
+    assert (caught.value.construct, caught.value.line) == (name, line)
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,12 @@ def test_merged_turns_are_computed_as_single_ones(family):
 
 def test_packed_rows_are_computed_as_padded_ones(family):
     name, model, tokenizer, groups = family
-    if name == "gemma3":  # whose tokens of an image see each other
-        with pytest.raises(ConfigError, match="packing is not available"):
-            TokenScorer(model, tokenizer=tokenizer, packing=True)
+    padded = TokenScorer(model, tokenizer=tokenizer)
+    try:
+        packed = TokenScorer(model, tokenizer=tokenizer, packing=True)
+    except ConfigError as error:  # its tokens of an image see each other, which transformers 5.18 packs rightly
+        assert name == "gemma3" and "packing is not available" in str(error)
         return
-    padded, packed = (TokenScorer(model, tokenizer=tokenizer, packing=way) for way in (False, True))
     batch = pack(groups)
     one, other = (scorer.score(batch).logprobs[batch.mask] for scorer in (padded, packed))
     assert np.abs(one - other).max() < 2e-5
