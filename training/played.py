@@ -166,7 +166,8 @@ class Played:
         """Return the ages of the turns, and the importance ratios at each age, before the update."""
         if not self.oldest:
             return {}
-        return age_metrics(self.groups, self.version, self.oldest) | ratio_metrics(batch, self.version)
+        ages = age_metrics(self.groups, self.version, self.oldest, self.sources)
+        return ages | ratio_metrics(batch, self.version)
 
 
 def refuse_empty(groups: Sequence[Group], step: int) -> None:
