@@ -42,8 +42,8 @@ class LearningWatch:
             "skipped",
             bool(skipped) and not values["updates"],
             step,
-            f"no loss or gradient was finite, so all {skipped} optimizer steps were skipped and the policy is as it was; "
-            "look for infinite logits or rewards, and for policy.dtype",
+            f"no loss or gradient was finite, so all {skipped} optimizer steps were skipped and the policy is as it "
+            "was; look for infinite logits, and at policy.dtype",
         )
         parts = [key.removeprefix("success") for key in values if key.startswith("success/")] or [""]
         for part in parts:

@@ -48,9 +48,7 @@ def without_stale(advantages: Advantages, ages: Mapping[tuple[str, int], int], l
     return replace(advantages, keep=advantages.keep & fresh)
 
 
-def age_metrics(
-    groups: Sequence[Group], version: int, limit: int, foreign: Collection[str] = ()
-) -> dict[str, float]:
+def age_metrics(groups: Sequence[Group], version: int, limit: int, foreign: Collection[str] = ()) -> dict[str, float]:
     """Return statistics of the ages.
 
     Args:
