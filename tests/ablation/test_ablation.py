@@ -489,6 +489,9 @@ def test_the_agreement_of_two_rules_by_hand(tmp_path):
     assert credit_agreement(planned, gigpo, 0, first=5) == pytest.approx(products / squares**0.5)
     assert credit_agreement(planned, same, 0, first=5) == pytest.approx(1.0)
     assert credit_agreement(planned, other, 0, first=5) is None  # it needs rewards of steps, which nobody gave
+    longest = "sampling.rewards=[{name='truncate', limit=2, unit='turns'}]"
+    paid = ablation(tmp_path, words, "credit.options={scale='none'}", longest)
+    assert credit_agreement(paid, gigpo, 0, first=5) is None  # all episodes reach the limit, so that none is rewarded
 
 
 def test_arms_are_slugs_of_their_names():
