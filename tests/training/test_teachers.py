@@ -187,8 +187,13 @@ def test_the_best_teachers_stay() -> None:
         assert len(batch) == 6  # nothing is asked of a group with two teachers
         return np.where(batch.mask, np.log([0.3, 0.3, 0.7, 0.2, 0.6, 0.4])[:, None], 0.0)
 
+    names = played.steps("state").ids("trajectory").tolist()
+    played = replace(played, columns={"value": np.arange(len(names), dtype=np.float64)})
     ranked = with_best_teachers(played, score, decode)
     (first, second) = ranked.sampled
+    begin = names.index(lessons[0].id)  # in the first group, which it leaves
+    rows = np.delete(np.arange(len(names)), np.s_[begin : begin + len(lessons[0].turns)])
+    assert ranked.steps("state").column("value").tolist() == rows.tolist()
     assert [member.id for member in ranked.groups[0].trajectories if member.teacher] == [
         lesson.id for lesson in lessons[1:]
     ]
