@@ -12,7 +12,10 @@ from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, grouped
 from turnwise.credit.errors import BadTable
 from turnwise.credit.registry import get as get_credit_rule
-from turnwise.training.config.sections import CreditSection
+from turnwise.training.config.run import Run
+from turnwise.training.credit_by_part import credit_by_part, parts_of_run
+from turnwise.training.run_rewards import RunRewards
+from turnwise.training.sampling.sampling_files import credited_groups
 
 
 def credit_agreement(ablation: Ablation, arm: Arm, seed: int, first: int) -> float | None:
@@ -29,13 +32,13 @@ def credit_agreement(ablation: Ablation, arm: Arm, seed: int, first: int) -> flo
         none, if a rule needs what they lack, or if all advantages of a rule are equal.
     """
     reference = ablation.arms[0]
-    mine, other = ablation.run(reference, seed).credit, ablation.run(arm, seed).credit
-    files = [_trajectories(ablation.folder_of(reference.folder, seed), iteration) for iteration in range(1, first + 1)]
+    runs = [ablation.run(reference, seed), ablation.run(arm, seed)]
     correlations = []
-    for file in files:
-        groups = grouped(read_trajectories(file)) if file else []
+    for iteration in range(1, first + 1):
+        file = _trajectories(ablation.folder_of(reference.folder, seed), iteration)
+        groups = _credited(file) if file else []
         try:
-            value = _correlation(_advantages(groups, mine), _advantages(groups, other))
+            value = _correlation(*(_advantages(groups, run, iteration - 1) for run in runs))
         except BadTable:
             return None
         correlations += [value] if value is not None else []
@@ -46,10 +49,19 @@ def _trajectories(run: Path, iteration: int) -> Path | None:
     return next(iter(sorted((run / "trajectories").glob(f"{iteration:06d}.jsonl*"))), None)
 
 
-def _advantages(groups: list[Group], section: CreditSection) -> NDArray[np.float64]:
-    rule = get_credit_rule(section.method, **section.options)
-    steps = steps_of(groups, anchor=section.anchor)
-    return (rule(steps, rng=np.random.default_rng(0)) if rule.draws else rule(steps)).values
+def _credited(file: Path) -> list[Group]:
+    """Return the groups of an iteration as credit saw them."""
+    trajectories = list(read_trajectories(file))
+    seen = credited_groups(file, trajectories)
+    return grouped(trajectories) if seen is None else seen.groups
+
+
+def _advantages(groups: list[Group], run: Run, iteration: int) -> NDArray[np.float64]:
+    """Return the advantages that a run gives turns after a number of finished iterations."""
+    rule = get_credit_rule(run.credit.method, **run.credit.options)
+    steps = RunRewards.of(run, iteration)(steps_of(groups, anchor=run.credit.anchor))
+    options = {"rng": np.random.default_rng(0)} if rule.draws else {}
+    return credit_by_part(rule, steps, parts_of_run(run), **options).values
 
 
 def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float | None:

@@ -38,6 +38,9 @@ EARLY = ("shared_turns", "shared_later_turns", "no_variance_groups", "success", 
 FIRST = 5
 """Number of those iterations."""
 
+UNEQUAL = 1.02
+"""How many times as many episodes an arm must have played as another one for a remark."""
+
 TIMED = frozenset({"train", "evaluation", "imitation"})
 ResultTable = dict[str, Any]
 """A part of the results as values that JSON has."""
@@ -87,7 +90,7 @@ def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] |
         "seeds": list(ablation.seeds),
         "base": ablation.base,
         **describe(),
-        "remarks": ablation.remarks(),
+        "remarks": [*ablation.remarks(), *_efforts(arms)],
         "panel": panel,
         "warm_start": {"folder": WARM_START, **_over_seeds(warm, {}), "seeds": start},
         "arms": arms,
@@ -95,6 +98,17 @@ def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] |
         "calls": read_events(ablation.folder / CALLS),
         "seconds": sum(e["seconds"] for part in runs for e in part.values()) - _shared_seconds(runs),
     }
+
+
+def _efforts(arms: Mapping[str, ResultTable]) -> list[str]:
+    """A sentence about how much the arms played, where that differs: rules may play more than the settings say."""
+    played = {name: _mean([e["episodes"] for e in arm["seeds"].values() if e["state"] == "finished"])
+              for name, arm in arms.items()}  # fmt: skip
+    means = {name: mean for name, mean in played.items() if mean}
+    if not means or max(means.values()) <= UNEQUAL * min(means.values()):
+        return []
+    listed = ", ".join(f"{name} {mean:,.0f}" for name, mean in means.items())
+    return [f"the arms played different numbers of episodes in training (mean over seeds): {listed}"]
 
 
 def _shared_seconds(runs: Sequence[Mapping[str, ResultTable]]) -> float:
@@ -127,6 +141,7 @@ def _seed(folder: Path, after: EvaluationResult | None, before: EvaluationResult
     entry: ResultTable = {
         "state": state,
         "seconds": sum(float(event.get("seconds") or 0.0) for event in events if event.get("phase") in TIMED),
+        "episodes": sum(int(event.get("episodes") or 0) for event in train),
         "evaluated": next((float(event.get("seconds") or 0.0) for event in judged if not event["iteration"]), 0.0),
         "training": {key: [event.get(key) for event in train] for key in ("iteration", "success", "turns", "entropy")},
         "evaluations": {key: [event.get(key) for event in judged] for key in ("iteration", "success", "n")},

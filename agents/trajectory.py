@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Literal, get_args
 
 from turnwise.agents.content import Content, ImagePart, TextPart
@@ -208,6 +208,12 @@ class Trajectory:
     def sampled_tokens(self) -> int:
         """Number of tokens that were sampled for this trajectory."""
         return sum(len(turn.response) for turn in self.sampled) - (self.fork_tokens if self.sampled else 0)
+
+    @property
+    def sampled_logprobs(self) -> tuple[float, ...]:
+        """Log-probabilities of the tokens that were sampled for this trajectory, nats."""
+        values = chain.from_iterable(turn.logprobs for turn in self.sampled)
+        return tuple(islice(values, self.fork_tokens, None))
 
     @property
     def reward(self) -> float:

@@ -1,6 +1,6 @@
 """`turnwise show`: stored trajectories with the advantage of every turn, and the states that turns share.
 
-Advantages are computed here from the file; they are not stored with the trajectories. A group consists of the
+Advantages are computed here from all trajectories of the file; they are not stored with them. A group consists of the
 trajectories of one task in the file, so a file with one trajectory per task shows advantages of zero.
 """
 
@@ -20,11 +20,12 @@ from rich.text import Text
 from turnwise.cli.console import out
 from turnwise.cli.options import Trust, parse_options
 from turnwise.report.credit_settings import CreditSettings, credit_settings
-from turnwise.report.stored_groups import read_credited
+from turnwise.report.stored_groups import of_task, read_credited
 from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
+    from turnwise.credit import Advantages
     from turnwise.training.sampling.sampling_files import CreditedGroups
 
 PATH_HELP = "A run folder, or a file of trajectories (.jsonl, .jsonl.gz, .jsonl.zst)."
@@ -51,26 +52,22 @@ class CreditedTurn:
 
 
 def credited_turns(
-    group: Group, settings: CreditSettings, rule: str, masked: Collection[str] = ()
+    group: Group, settings: CreditSettings, advantages: Advantages, masked: Collection[str] = ()
 ) -> list[CreditedTurn]:
     """Return every turn of a group's finished trajectories with its advantage, in the order of play.
 
     Args:
         group: as credit saw it.
         settings: of the rule.
-        rule: its name.
+        advantages: those of all groups, since some rules compare groups with each other.
         masked: ids of trajectories that are not trained on.
     """
-    from turnwise.agents.steps import anchors_of, steps_of
+    from turnwise.agents.steps import anchors_of
 
     turns = [
         (episode, number, turn) for episode in group.finished for number, turn in enumerate(episode.turns, start=1)
     ]
-    if not turns:
-        return []
-    result = settings.advantages(rule, steps_of([group], anchor=settings.anchor, only_common=True)).aligned(
-        [trajectory.id for trajectory, _, _ in turns], [number - 1 for _, number, _ in turns]
-    )
+    result = advantages.aligned([episode.id for episode, _, _ in turns], [number - 1 for _, number, _ in turns])
     anchors = [key for episode in group.finished for key in anchors_of(episode, settings.anchor)[:-1]]
     return [
         CreditedTurn(
@@ -183,9 +180,14 @@ def _about_members(seen: CreditedGroups) -> list[str]:
 
 
 def _print_group(
-    console: Console, group: Group, settings: CreditSettings, rule: str, states: int, masked: Collection[str]
+    console: Console,
+    group: Group,
+    settings: CreditSettings,
+    advantages: Advantages,
+    states: int,
+    masked: Collection[str],
 ) -> None:
-    rows = credited_turns(group, settings, rule, masked)
+    rows = credited_turns(group, settings, advantages, masked)
     won = sum(trajectory.won for trajectory in group.finished)
     failed = len(group.trajectories) - len(group.finished)
     note = f", {failed} ended in an error and are excluded" if failed else ""
@@ -225,12 +227,14 @@ def show(
 
     Rules, options and the anchor default to those of the run that the trajectories belong to.
     """
+    from turnwise.agents.steps import steps_of
     from turnwise.training.run_folder.paths import trajectory_file
 
     file = trajectory_file(path, iteration)
     settings = credit_settings(file, rules, parse_options(options), anchor, "")
-    seen = read_credited(file, task)
-    groups = seen.groups
+    seen = read_credited(file)
+    groups = of_task(seen.groups, file, task)
+    steps = steps_of(seen.groups, anchor=settings.anchor, only_common=True)
     console = out()
     for line in [str(file), *settings.describe(), *_about_members(seen)]:
         console.print(line, style="dim", soft_wrap=True)
@@ -240,7 +244,8 @@ def show(
             style="dim",
             soft_wrap=True,
         )
+        advantages = settings.advantages(rule, steps)
         for group in groups[:limit]:
-            _print_group(console, group, settings, rule, states, seen.masked)
+            _print_group(console, group, settings, advantages, states, seen.masked)
     if len(groups) > limit:
         console.print(f"{len(groups) - limit} more groups (--limit, --task)", style="dim")

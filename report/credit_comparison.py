@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from turnwise.report.credit_settings import CreditSettings, credit_settings
 from turnwise.report.errors import ReportError
-from turnwise.report.stored_groups import read_groups, require_turns
+from turnwise.report.stored_groups import of_task, read_groups, require_turns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,17 +116,22 @@ def compare_credit(
 
     file = trajectory_file(Path(path), iteration)
     settings = credit_settings(file, credit, options, anchor, RULES)
-    groups = read_groups(file, task, credited=True)
+    everyone = read_groups(file, credited=True)
+    groups = of_task(everyone, file, task)
     require_turns(groups, file)
-    return compare_rules(groups, settings)
+    return compare_rules(groups, settings, everyone)
 
 
-def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComparison:
+def compare_rules(
+    groups: Sequence[Group], settings: CreditSettings, everyone: Sequence[Group] | None = None
+) -> RuleComparison:
     """Return the advantages that several credit rules give the same turns.
 
     Args:
         groups: as stored; failed episodes are excluded.
         settings: the rules. A rule that needs a column which the trajectories lack is left out, with the reason.
+        everyone: all groups of the iteration, among which advantages are computed: some rules compare groups with each
+            other. None: `groups`.
 
     Raises:
         ReportError: no rule can be applied.
@@ -134,7 +139,11 @@ def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComp
     from turnwise.agents.steps import steps_of
 
     steps = steps_of(groups, anchor=settings.anchor, only_common=True)
-    results, left_out = advantages_of(steps, settings)
+    whole = steps if everyone is None else steps_of(everyone, anchor=settings.anchor, only_common=True)
+    results, left_out = advantages_of(whole, settings)
+    if whole is not steps:
+        turns = steps.ids("trajectory").tolist(), steps.turn.tolist()
+        results = {name: result.aligned(*turns) for name, result in results.items()}
     numbers = {name: _statistics(steps, result) for name, result in results.items()}
     return RuleComparison(_facts(groups, steps), numbers, _correlation(results), left_out, steps, results)
 

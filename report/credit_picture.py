@@ -13,7 +13,7 @@ from turnwise.registry import choose
 from turnwise.report.credit_comparison import RULES, RuleComparison, compare_rules
 from turnwise.report.credit_settings import credit_settings
 from turnwise.report.errors import ReportError
-from turnwise.report.stored_groups import read_groups, require_turns
+from turnwise.report.stored_groups import of_task, read_groups, require_turns
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -60,10 +60,11 @@ def write_credit_picture(
     check_picture(Path(file), form)
     source = trajectory_file(Path(path), iteration)
     settings = credit_settings(source, credit, options, anchor, RULES)
-    groups = read_groups(source, task, credited=True)
+    everyone = read_groups(source, credited=True)
+    groups = of_task(everyone, source, task)
     require_turns(groups, source)
     number = most_instructive(groups)
-    save_picture(Path(file), form, groups, number, compare_rules(groups, settings), settings.anchor)
+    save_picture(Path(file), form, groups, number, compare_rules(groups, settings, everyone), settings.anchor)
     return groups[number].task
 
 

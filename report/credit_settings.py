@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from turnwise.registry import Untrusted, choose, is_untrusted, suggest
 from turnwise.report.errors import ReportError
+from turnwise.training.run_rewards import RunRewards, finished_before, run_at
 
 if TYPE_CHECKING:
     from turnwise.agents.steps import Anchor
@@ -22,27 +23,52 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CreditSettings:
-    """Credit rules with the options of each, what makes two turns comparable, and the parts of the run's mixture."""
+    """Credit rules with the options of each, what makes two turns comparable, and what the run made of rewards.
+
+    Attributes:
+        rules: by name, with their options bound.
+        options: of each rule that are not its defaults.
+        anchor: what makes two turns comparable.
+        source: where the options come from, in words.
+        parts: of the run's mixture.
+        rewards: that the run's credit saw.
+        asked: of a run with stages, the rules, options, anchor and default that `credit_settings` was asked for.
+    """
 
     rules: Mapping[str, CreditRule]
     options: Mapping[str, Mapping[str, object]]
     anchor: Anchor
     source: str
     parts: tuple[str, ...] = ()
+    rewards: RunRewards = field(default_factory=RunRewards)
+    asked: tuple[str | Sequence[str] | None, Mapping[str, object], str | None, str] | None = None
+
+    def of_file(self, file: Path) -> CreditSettings:
+        """Return the settings for another file of trajectories of the run: of its iteration, and of its stage."""
+        if self.asked is not None:
+            return credit_settings(file, *self.asked)
+        return replace(self, rewards=replace(self.rewards, iteration=finished_before(file)))
 
     def advantages(self, name: str, steps: Steps) -> Advantages:
-        """Return the advantages of one of the rules; one that draws random numbers gets the seed 0."""
+        """Return the advantages of one of the rules, with the rewards that the run's credit saw.
+
+        A rule that draws random numbers gets the seed 0; one that remembers earlier iterations begins anew.
+
+        Args:
+            name: of the rule.
+            steps: table of the turns of all groups of an iteration, with the environment's rewards.
+
+        Warns:
+            UserWarning: the turns lack what a reward rule of the run reads, so that none is applied.
+        """
         import numpy as np
 
-        from turnwise.credit.apart import credit_apart
-        from turnwise.envs.parts import part_of
+        from turnwise.training.credit_by_part import credit_by_part
 
         rule = self.rules[name]
         options = {"rng": np.random.default_rng(0)} if rule.draws else {}
-        if not self.parts:
-            return rule(steps, **options)
-        kinds = np.array([part_of(str(task), self.parts) for task in steps.ids("task")], dtype=object)
-        return credit_apart(rule, steps, kinds, **options)
+        steps = self.rewards(steps)
+        return credit_by_part(rule, steps, self.parts, **options)
 
     def as_dict(self) -> dict[str, object]:
         """Return the settings as plain values for JSON."""
@@ -56,7 +82,7 @@ class CreditSettings:
             text = " ".join(f"{key}={value}" for key, value in options.items()) or "defaults"
             by_options.setdefault(text, []).append(name)
         lines = [f"options of {', '.join(names)}: {text}" for text, names in by_options.items()]
-        return [f"turns compared by {self.anchor}; settings {self.source}", *lines]
+        return [f"turns compared by {self.anchor}; settings {self.source}", *lines, *self.rewards.describe()]
 
 
 def credit_settings(
@@ -86,11 +112,10 @@ def credit_settings(
         CreditError: an unknown rule, or an option with an impossible value.
     """
     from turnwise.credit import get
-    from turnwise.envs.parts import part_names
-    from turnwise.training.run_folder.paths import run_of
+    from turnwise.training.credit_by_part import parts_of_run
 
     words = words or {}
-    run = run_of(file)
+    run, iteration = run_at(file)
     trained = {} if run is None else dict(run.credit.options)
     if rules is None:
         own = [] if run is None else _permitted(run.credit.method)
@@ -106,7 +131,9 @@ def credit_settings(
         {name: options for name, (_, options) in bound.items()},
         cast("Anchor", choose("anchor", chosen, ("state", "observation", "history"))),
         "of no run" if run is None else f"of the run {run.name}",
-        () if run is None else tuple(part_names(run.env.id, run.env.arguments())),
+        () if run is None else parts_of_run(run),
+        RunRewards() if run is None else RunRewards.of(run, iteration),
+        (rules, words, anchor, default) if run is not None and run.stages else None,
     )
 
 

@@ -34,7 +34,7 @@ def read_groups(file: Path, task: str | None = None, *, credited: bool = False) 
     from turnwise.agents.files.trajectory_files import read_trajectories
     from turnwise.agents.trajectory import grouped
 
-    return _of_task(grouped(read_trajectories(file)), file, task)
+    return of_task(grouped(read_trajectories(file)), file, task)
 
 
 def read_credited(file: Path, task: str | None = None) -> CreditedGroups:
@@ -62,10 +62,20 @@ def read_credited(file: Path, task: str | None = None) -> CreditedGroups:
     seen = credited_groups(file, trajectories)
     if seen is None or not seen.groups:
         seen = CreditedGroups(grouped(trajectories))
-    return replace(seen, groups=_of_task(seen.groups, file, task))
+    return replace(seen, groups=of_task(seen.groups, file, task))
 
 
-def _of_task(groups: list[Group], file: Path, task: str | None) -> list[Group]:
+def of_task(groups: list[Group], file: Path, task: str | None) -> list[Group]:
+    """Return the groups whose task id contains a text; all of them if it is None.
+
+    Args:
+        groups: of a file.
+        file: the file.
+        task: the text.
+
+    Raises:
+        ReportError: there are no groups, or no task id contains the text.
+    """
     if not groups:
         raise ReportError(f"{file} holds no trajectory")
     selected = [group for group in groups if task is None or task in group.task]

@@ -10,12 +10,11 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.apart import credit_apart
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.steps import Steps
-from turnwise.envs.parts import part_of
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
+from turnwise.training.credit_by_part import credit_by_part
 from turnwise.training.hindsight import COLUMN, Hindsight
 from turnwise.training.sampling.applied_rewards import AppliedRewards
 from turnwise.training.state_json import from_json, to_json
@@ -108,10 +107,7 @@ class CreditAssignment:
             reference = self.scores.reference(batch).logprobs
             divergence = turn_divergence(batch, reference, self.kl_estimator, steps)
             steps = replace(steps, reward=steps.reward - kl * divergence)
-        if self.parts:
-            kinds = np.array([part_of(str(task), self.parts) for task in steps.ids("task")], dtype=object)
-            return credit_apart(self.rule, steps, kinds, **options)
-        return self.rule(steps, **options)
+        return credit_by_part(self.rule, steps, self.parts, **options)
 
     def state(self) -> object:
         """Return the memory of the rule as JSON can hold it."""

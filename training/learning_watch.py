@@ -23,7 +23,8 @@ class LearningWatch:
 
         Args:
             step: number of the iteration.
-            values: its metrics: no_variance_groups, signal, success with its standard error, reward; in a mixture,
+            values: its metrics: no_variance_groups, signal, success with its standard error, reward, updates and
+                skipped; in a mixture,
                 success of the parts that were played. Each part is compared with itself alone, or a curriculum that
                 goes on to a harder level would look like a fall.
         """
@@ -35,6 +36,14 @@ class LearningWatch:
             f"all episodes of every group had the same reward ({values['reward']:.3g} on average), so there was "
             f"nothing to learn from; try {'harder' if values['success'] > 0.5 else 'easier'} tasks or larger groups "
             "(train.group_size)",
+        )
+        skipped = values.get("skipped", 0)
+        self._warn(
+            "skipped",
+            bool(skipped) and not values["updates"],
+            step,
+            f"no loss or gradient was finite, so all {skipped} optimizer steps were skipped and the policy is as it "
+            "was; look for infinite logits, and at policy.dtype",
         )
         parts = [key.removeprefix("success") for key in values if key.startswith("success/")] or [""]
         for part in parts:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -74,6 +75,26 @@ class Played:
     @property
     def _masked(self) -> frozenset[str]:
         return frozenset().union(*(played.masked for played in self.sampled if not played.dropped))
+
+    def without_some(self, sampled: Sequence[PlayedGroup]) -> Self:
+        """Return the iteration where credit sees fewer members.
+
+        Args:
+            sampled: the same groups with other decisions, which count no member that was not counted.
+        """
+        groups = [played.counted for played in sampled if not played.dropped]
+        left = [{member.id for member in group.finished} for group in groups]
+        rows = np.array(
+            [
+                member.id in ids
+                for group, ids in zip(self.groups, left, strict=True)
+                for member in group.finished
+                for _ in member.turns
+            ],
+            dtype=bool,
+        )
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return replace(self, groups=groups, sampled=sampled, columns=columns)
 
     def steps(self, anchor: Anchor) -> Steps:
         """Return the table of the turns."""
@@ -166,7 +187,8 @@ class Played:
         """Return the ages of the turns, and the importance ratios at each age, before the update."""
         if not self.oldest:
             return {}
-        return age_metrics(self.groups, self.version, self.oldest) | ratio_metrics(batch, self.version)
+        ages = age_metrics(self.groups, self.version, self.oldest, self.sources)
+        return ages | ratio_metrics(batch, self.version)
 
 
 def refuse_empty(groups: Sequence[Group], step: int) -> None:

@@ -4,7 +4,7 @@ Turns above a limit carry no loss; they stay in the sequence as context, and in 
 recomputed log-probabilities, the importance ratio at each age shows how far the policy has moved.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch.batch import Batch
+from turnwise.training.objectives.sources import POLICY
 
 OLDEST_SHOWN = 8
 """Ages above this one are counted together."""
@@ -47,15 +48,23 @@ def without_stale(advantages: Advantages, ages: Mapping[tuple[str, int], int], l
     return replace(advantages, keep=advantages.keep & fresh)
 
 
-def age_metrics(groups: Sequence[Group], version: int, limit: int) -> dict[str, float]:
+def age_metrics(groups: Sequence[Group], version: int, limit: int, foreign: Collection[str] = ()) -> dict[str, float]:
     """Return statistics of the ages.
+
+    Args:
+        groups: as returned by a rollout.
+        version: of the weights that will be updated.
+        limit: largest age that is trained on.
+        foreign: ids of trajectories that do not count, since the policy did not play them for this update: they are
+            trained on at any age.
 
     Returns:
         age and age_max (of turns), age_0, age_1, ... (shares of turns; the last one counts all older turns), stale
         (share of turns older than the limit), stale_tokens (share of the sampled tokens that are in them), interrupted
         (share of turns whose answer went on under new weights; its age is that of its first token).
     """
-    turns = [turn for group in groups for trajectory in group.finished for turn in trajectory.turns]
+    played = [trajectory for group in groups for trajectory in group.finished if trajectory.id not in foreign]
+    turns = [turn for trajectory in played for turn in trajectory.turns]
     ages = np.array([abs(version - turn.version) for turn in turns], dtype=np.int64)
     tokens = np.array([len(turn.response) for turn in turns], dtype=np.float64)
     if not len(ages):
@@ -74,10 +83,12 @@ def age_metrics(groups: Sequence[Group], version: int, limit: int) -> dict[str, 
 def ratio_metrics(batch: Batch, version: int) -> dict[str, float]:
     """Return the mean importance ratio of the tokens at each age, before the update: ratio_0, ratio_1, ...
 
-    The ratio is exp(recomputed - sampled log-probability); without recomputed log-probabilities there are none.
+    The ratio is exp(recomputed - sampled log-probability); without recomputed log-probabilities there are none. Stored
+    episodes and those of teachers do not count.
     """
     if batch.rollout is None:
         return {}
-    ages = np.minimum(np.abs(version - batch.version[batch.mask]), OLDEST_SHOWN)
-    ratios: NDArray[np.float64] = np.exp(np.clip(batch.old[batch.mask] - batch.rollout[batch.mask], -20.0, 20.0))
+    mask = batch.mask & (batch.episodes.source[batch.trajectory] == POLICY)[:, None]
+    ages = np.minimum(np.abs(version - batch.version[mask]), OLDEST_SHOWN)
+    ratios: NDArray[np.float64] = np.exp(np.clip(batch.old[mask] - batch.rollout[mask], -20.0, 20.0))
     return {f"ratio_{age}": float(ratios[ages == age].mean()) for age in np.unique(ages).tolist()}

@@ -46,12 +46,7 @@ def with_best_teachers(played: Played, score: Score, decode: Decode) -> Played:
         best = sampled[number].growth.best or 0
         ranked = sorted(lessons, key=lambda lesson: -gains[lesson.id])  # stable: the first of equal ones
         sampled[number] = _without(sampled[number], frozenset(lesson.id for lesson in ranked[best:]))
-    return replace(
-        played,
-        groups=[group.counted for group in sampled if not group.dropped],
-        sampled=sampled,
-        metrics={**played.metrics, **growth_metrics(sampled)},
-    )
+    return replace(played.without_some(sampled), metrics={**played.metrics, **growth_metrics(sampled)})
 
 
 def answer_gains(lessons: Sequence[Trajectory], score: Score, decode: Decode) -> Floats:

@@ -49,7 +49,7 @@ class RolloutReport:
     """Episodes that were not played because their task was in quarantine."""
     prompt_tokens: int = 0
     response_tokens: int = 0
-    """Tokens as sampled, or as a server counted them."""
+    """Tokens as sampled, or as a server counted them; without those of teachers."""
     seconds: float = 0.0
     environment_seconds: float = 0.0
     """Seconds, of these, in environments that are called on the event loop."""
@@ -64,8 +64,9 @@ class RolloutReport:
         self.turns += len(played.turns)
         self.unparsable += played.unparsable
         self.inadmissible += played.inadmissible
-        self.prompt_tokens += played.prompt_tokens
-        self.response_tokens += played.response_tokens - (trajectory.fork_tokens if played.turns else 0)
+        if not trajectory.teacher:  # whose tokens another sampler has computed
+            self.prompt_tokens += played.prompt_tokens
+            self.response_tokens += played.response_tokens - (trajectory.fork_tokens if played.turns else 0)
         if trajectory.stop == "error":
             self.errors += 1
             self.reasons[str(trajectory.error)] += 1

@@ -20,7 +20,7 @@ from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP
 from turnwise.report.credit_comparison import RULES, compare_rules
 from turnwise.report.credit_picture import check_picture, most_instructive, save_picture
 from turnwise.report.credit_settings import credit_settings
-from turnwise.report.stored_groups import read_groups, require_turns
+from turnwise.report.stored_groups import of_task, read_groups, require_turns
 
 
 def credit(
@@ -79,9 +79,10 @@ def credit(
     settings = credit_settings(file, rules, parse_options(options), anchor, RULES)
     if picture is not None:
         check_picture(picture, form)
-    groups = read_groups(file, task, credited=True)
+    everyone = read_groups(file, credited=True)
+    groups = of_task(everyone, file, task)
     require_turns(groups, file)
-    comparison = compare_rules(groups, settings)
+    comparison = compare_rules(groups, settings, everyone)
     for reason in comparison.left_out.values():
         warn(f"left out: {reason}")
     number = most_instructive(groups)

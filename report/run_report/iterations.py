@@ -118,6 +118,7 @@ def turns(iteration: Iteration, settings: CreditSettings | None, only: int | Non
         only: position of the one group that is wanted; its advantages are those among all groups. None: all of them.
     """
     strings, notes = Strings(), list[str]()
+    settings = settings if settings is None or iteration.file is None else settings.of_file(iteration.file)
     credited = _credit(iteration, settings, notes) | _truth(iteration, settings, notes)
     anchor: Anchor = "state" if settings is None else settings.anchor
     groups = {
@@ -249,11 +250,14 @@ def _credit(iteration: Iteration, settings: CreditSettings | None, notes: list[s
         notes.append(f"no advantages: {error}")
         return {}
     advantages: dict[str, Parts] = {}
-    for rule in settings.rules:
-        try:
-            advantages[rule] = _by_trajectory(steps, settings.advantages(rule, steps), masked)
-        except CreditError as error:
-            notes.append(f"{rule} is left out: {error}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for rule in settings.rules:
+            try:
+                advantages[rule] = _by_trajectory(steps, settings.advantages(rule, steps), masked)
+            except CreditError as error:
+                notes.append(f"{rule} is left out: {error}")
+    notes += dict.fromkeys(str(warning.message) for warning in caught)
     return advantages
 
 

@@ -232,8 +232,8 @@ def _describe_import(path: Path, part: Parts) -> None:
 
 
 def _describe_settings(path: Path, part: Parts) -> None:
-    from turnwise.envs.parts import part_names
     from turnwise.training.config.run import Run
+    from turnwise.training.credit_by_part import parts_of_run
     from turnwise.training.errors import TrainingError
 
     try:
@@ -245,7 +245,7 @@ def _describe_settings(path: Path, part: Parts) -> None:
     rows = [[key, _text(value), _text(usual[key]) if key in usual else None] for key, value in mine.items()]
     rows = [row for row in rows if row[0] != "output"]
     part["settings"] = sorted(rows, key=lambda row: row[1] == row[2])
-    names = part_names(run.env.id, run.env.arguments())
+    names = parts_of_run(run)
     env = f"{run.env.id} of {', '.join(names)}" if names else run.env.id
     part |= {"name": run.name, "env": env, "steps": run.train.iterations, "method": run.credit.method}
 

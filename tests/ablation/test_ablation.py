@@ -419,6 +419,18 @@ def test_the_table_by_hand(done):
     assert results["panel"]["tasks"] == list("abcd")
 
 
+def test_arms_that_played_more_than_others_are_named(done):
+    """Rules such as dynamic sampling play more than the settings say; rloo has no events, and counts nothing."""
+    assert ablation_results(done)["remarks"] == done.remarks()
+    for arm, episodes in (("grpo", (20, 20)), ("gigpo", (30, 40))):
+        for seed in range(3):
+            rows = [{"phase": "train", "iteration": k, "episodes": n} for k, n in enumerate(episodes, start=1)]
+            write_text(done.folder_of(arm, seed) / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    *others, remark = ablation_results(done)["remarks"]
+    assert others == done.remarks()
+    assert remark == "the arms played different numbers of episodes in training (mean over seeds): grpo 40, gigpo 70"
+
+
 def test_the_first_iterations_stand_beside_the_gains(done):
     """Reference: seed 0 won 0.0 and 0.5 of its episodes at first; seed 2 has no numbers of that kind."""
     write_text(done.folder_of("grpo", 2) / "metrics.jsonl", "")
@@ -489,6 +501,9 @@ def test_the_agreement_of_two_rules_by_hand(tmp_path):
     assert credit_agreement(planned, gigpo, 0, first=5) == pytest.approx(products / squares**0.5)
     assert credit_agreement(planned, same, 0, first=5) == pytest.approx(1.0)
     assert credit_agreement(planned, other, 0, first=5) is None  # it needs rewards of steps, which nobody gave
+    longest = "sampling.rewards=[{name='truncate', limit=2, unit='turns'}]"
+    paid = ablation(tmp_path, words, "credit.options={scale='none'}", longest)
+    assert credit_agreement(paid, gigpo, 0, first=5) is None  # all episodes reach the limit, so that none is rewarded
 
 
 def test_arms_are_slugs_of_their_names():

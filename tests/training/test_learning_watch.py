@@ -34,6 +34,16 @@ def watched(*iterations):
     return report.events
 
 
+def test_a_run_whose_steps_are_all_skipped_is_warned_about():
+    report = Recorded()
+    watch = LearningWatch(report)
+    values = {"no_variance_groups": 0.0, "signal": 0.5, "success": 0.5, "reward": 0.5}
+    for step, (updates, skipped) in enumerate([(2, 0), (1, 1), (0, 2), (0, 2), (0, 0)], start=1):
+        watch.after(step, {**values, "updates": updates, "skipped": skipped})
+    assert [(phase, step) for phase, step, _ in report.events] == [("warning", 3)]
+    assert "all 2 optimizer steps were skipped" in report.events[0][2]
+
+
 def test_a_gap_that_no_rounding_explains_is_warned_about_where_one_module_computes_both():
     report = Recorded()
     watch = LearningWatch(report)

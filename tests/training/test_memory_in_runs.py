@@ -13,6 +13,7 @@ from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import grouped
 from turnwise.report.stored_groups import read_credited, read_groups
 from turnwise.training import ConfigError, train
+from turnwise.training.parts import prepare
 from turnwise.training.sampling.sampling_files import MissingEpisodes, earlier_episodes
 
 PLAIN = ("evaluation.episodes=0", "train.iterations=4", "checkpoints.every=2", "checkpoints.keep=9")
@@ -143,11 +144,25 @@ def test_asynchronous_runs_remember_as_well(tmp_path):
     assert_same_weights(weights(tmp_path / "one", 4), weights(tmp_path / "two", 4))
 
 
+def test_stored_episodes_are_trained_on_with_a_correction(tmp_path):
+    stored = ('sampling.replay="dots_rr"', 'sampling.groups=["ssb"]', 'sampling.experience={keep="all"}')
+    for words in ((), ("objective.old_logprobs=recomputed", "objective.correction=tis_token")):
+        prepare(make_run(tmp_path / "run", *PLAIN, *stored, *words))
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (['sampling.annotators=["judge"]'], r"the annotator judge asks a model: set sampling\.judge"),
         (['sampling.replay="spear"'], r"trains on stored episodes: set sampling\.experience"),
+        (
+            ['sampling.replay="spear"', 'sampling.experience={keep="all"}', "objective.old_logprobs=recomputed"],
+            r"sampling\.replay trains on samples of older weights, .* does not correct: set objective\.correction",
+        ),
+        (
+            ['sampling.groups=["r3_ccr"]', 'sampling.experience={keep="all"}', "objective.name=reinforce"],
+            r"sampling\.groups: 'r3_ccr' trains on samples of older weights, .* does not correct: choose one of",
+        ),
         (['sampling.experience={kep="all"}'], r"no option 'kep'.*did you mean 'keep'"),
         (["sampling.lessons={most=0}"], "lessons need most >= 1"),
         (['sampling.annotators=["jugde"]', 'sampling.judge="random"'], "jugde"),

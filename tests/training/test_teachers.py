@@ -31,11 +31,12 @@ from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit import BadOption, MissingColumn, Steps, taught
 from turnwise.training import ConfigError, TrainingError, train
 from turnwise.training.audit import audit
-from turnwise.training.batch.batch import Batch, pack
+from turnwise.training.batch.batch import Batch, pack, turn_divergence
 from turnwise.training.batch.scores import Scores
 from turnwise.training.objectives.sources import POLICY, TEACHER
 from turnwise.training.parts import prepare
 from turnwise.training.played import Played
+from turnwise.training.run_folder.metrics import play_metrics, sampled_entropy
 from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
@@ -186,8 +187,13 @@ def test_the_best_teachers_stay() -> None:
         assert len(batch) == 6  # nothing is asked of a group with two teachers
         return np.where(batch.mask, np.log([0.3, 0.3, 0.7, 0.2, 0.6, 0.4])[:, None], 0.0)
 
+    names = played.steps("state").ids("trajectory").tolist()
+    played = replace(played, columns={"value": np.arange(len(names), dtype=np.float64)})
     ranked = with_best_teachers(played, score, decode)
     (first, second) = ranked.sampled
+    begin = names.index(lessons[0].id)  # in the first group, which it leaves
+    rows = np.delete(np.arange(len(names)), np.s_[begin : begin + len(lessons[0].turns)])
+    assert ranked.steps("state").column("value").tolist() == rows.tolist()
     assert [member.id for member in ranked.groups[0].trajectories if member.teacher] == [
         lesson.id for lesson in lessons[1:]
     ]
@@ -341,6 +347,44 @@ def test_a_correction_leaves_teachers_alone() -> None:
     assert batch.rollout is not None
     assert batch.rollout[0, 1:].tolist() == list(own.turns[0].logprobs)
     assert batch.rollout[1].tolist() == [-0.5] * 3
+
+
+def test_teachers_are_in_no_statistic_of_the_policy() -> None:
+    """Their tokens have log-probabilities of 0, and stored episodes an age that no limit refuses."""
+    own = trajectory([made_turn((1,), (2, 3), logprobs=(-1.0, -2.0))], name="t#0@0")
+    taught = trajectory([made_turn((1,), (2, 3), logprobs=(0.0, 0.0))], name="t#1@0", stop="tokens")
+    stored = trajectory([made_turn((1,), (2, 3), logprobs=(-1.0, -1.0))], name="t#2@0")
+    group = Group("t", (own, replace(taught, teacher="expert")))
+    metrics = play_metrics([group])
+    assert [metrics[key] for key in ("episodes", "tokens", "outgrown")] == [2, 2, 0]
+    assert sampled_entropy([group]) == 1.5
+    report = RolloutReport()
+    for member in group.trajectories:
+        report.count(member)
+    assert (report.episodes, report.prompt_tokens, report.response_tokens) == (2, 1, 2)
+    sampled = (PlayedGroup(DrawnGroup(0, "t", 2, 7), group, replayed=(stored,)),)
+    played = Played([sampled[0].counted], RolloutReport(), version=4, oldest=1, sampled=sampled)
+    played = replace(played, groups=[replace(group, trajectories=(*_of_version(3, *group.trajectories), stored))])
+    batch = pack(played.groups, sources=played.sources)
+    ages = played.age_metrics(replace(batch, rollout=batch.old - batch.mask))
+    assert [ages[key] for key in ("age", "age_max", "stale")] == [1.0, 1.0, 0.0]
+    assert {key for key in ages if key.startswith("ratio")} == {"ratio_1"}
+
+
+def _of_version(version: int, *members: Trajectory) -> tuple[Trajectory, ...]:
+    return tuple(
+        replace(member, turns=tuple(replace(turn, version=version) for turn in member.turns)) for member in members
+    )
+
+
+def test_teachers_pay_for_no_divergence() -> None:
+    """The penalty is for what the policy samples; of a teacher's tokens nobody knows the probability."""
+    own = trajectory([made_turn((1,), (2, 3), logprobs=(-1.0, -2.0))], name="t#0@0")
+    lesson = replace(trajectory([made_turn((1,), (2, 3), logprobs=(0.0, 0.0))], name="t#1@0"), teacher="expert")
+    groups = [Group("t", (own, lesson))]
+    batch = pack(groups)
+    reference = np.where(batch.mask, -2.5, 0.0)
+    assert turn_divergence(batch, reference, "k1", steps_of(groups)).tolist() == [2.0, 0.0]
 
 
 def test_a_run_without_its_teachers_is_refused(tmp_path: Path) -> None:

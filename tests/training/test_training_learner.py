@@ -15,6 +15,8 @@ from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch.batch import pack
 from turnwise.training.batch.sampling_temperature import SamplingTemperature
+from turnwise.training.config.coefficient_schedules import CoefficientSchedule
+from turnwise.training.config.sections import ObjectiveSection
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner, split_minibatches
@@ -184,6 +186,32 @@ def test_what_is_not_finite_is_skipped_and_counted():
     assert torch.isfinite(_weights(learner.model)).all()
     assert not torch.equal(before, _weights(learner.model))
     assert math.isfinite(stats["loss"])
+
+
+def test_a_skipped_mini_batch_is_in_no_mean():
+    _, _, batch = _made(groups=2, size=2)
+    batch = replace(batch, reference=batch.old + 0.1)
+    spoiled, sound = split_minibatches(batch, 2, seed=3)
+    bad = batch.old.copy()
+    bad[spoiled] = np.nan
+    plan = UpdatePlan(optimizer_steps=2, seed=3, micro_tokens=20)
+    stats = learner_of().update(replace(batch, old=bad), Objective(kl=0.1), plan)
+    alone = learner_of().update(batch.rows(sound), Objective(kl=0.1), UpdatePlan(micro_tokens=20))
+    assert (stats["updates"], stats["skipped"]) == (1, 1)
+    means = ("loss", "grad_norm", "entropy", "ratio", "old_kl", "kl", "clip_fraction", "gap", "gap_max")
+    assert {name: stats[name] for name in means} == pytest.approx({name: alone[name] for name in means})
+    assert stats["computed_share"] == batch.mask[sound].sum() / batch.mask.sum()
+    assert stats["tokens"] == batch.size  # what it costs is another matter
+
+
+def test_coefficients_stay_where_no_mini_batch_is_finite():
+    _, _, batch = _made(groups=2, size=2)
+    bad = replace(batch, old=np.where(batch.mask, np.nan, 0.0), reference=batch.old + 0.1)
+    stats = learner_of().update(bad, Objective(kl=0.1), UpdatePlan())
+    section = ObjectiveSection(kl={"coefficient": 0.1, "target": 0.01}, entropy={"target": 0.2, "step": 0.01})
+    schedule = CoefficientSchedule(section)
+    assert stats["skipped"] == 1
+    assert schedule.after(schedule.first(), stats, 100) == schedule.first()
 
 
 def test_minibatches_are_even_and_never_divide_a_trajectory():

@@ -56,6 +56,14 @@ def test_play_by_hand():
     assert sampled_entropy([]) == 0.0
 
 
+def test_tokens_that_a_fork_took_over_count_once():
+    whole = trajectory([turn([1], [2, 3, 4], logprobs=(-1.0, -2.0, -3.0))])
+    fork = replace(whole, id="t#0/0.0@0", fork_of=whole.id, fork_turn=0, fork_tokens=2)
+    group = Group("t", (whole, fork))
+    assert play_metrics([group])["tokens"] == 4
+    assert sampled_entropy([group]) == (1.0 + 2.0 + 3.0 + 3.0) / 4
+
+
 def test_the_error_of_success_is_that_of_groups():
     won, lost = trajectory([turn([1], [2])], won=True), trajectory([turn([1], [2])])
     failed = trajectory([turn([1], [2])], stop="error")

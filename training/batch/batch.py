@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.content import ImagePart
+from turnwise.agents.steps import SOURCE
 from turnwise.agents.token_experts import Experts, agreement, token_codes
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
@@ -22,7 +23,7 @@ from turnwise.credit.steps import Steps
 from turnwise.training.batch.folded_array import FoldedArray
 from turnwise.training.batch.sampling_temperature import AT_ONE, SamplingTemperature
 from turnwise.training.objectives.aggregate import token_weights
-from turnwise.training.objectives.sources import POLICY
+from turnwise.training.objectives.sources import POLICY, TEACHER
 
 WHOLE = slice(None)
 
@@ -389,7 +390,7 @@ def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str
         steps: the table of the same turns.
 
     Returns:
-        float64 [N], nats, in the order of the table's rows.
+        float64 [N], nats, in the order of the table's rows; 0 for turns of teachers, which the policy did not sample.
     """
     import torch
 
@@ -399,7 +400,8 @@ def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str
     value = kl(torch.from_numpy(batch.old[mask]), torch.from_numpy(reference[mask]), estimator).numpy()
     total = np.bincount(batch.turn[mask], weights=value, minlength=len(batch.turns))
     by_turn = dict(zip(batch.turns, total.tolist(), strict=True))
-    return np.array([by_turn[key] for key in zip(steps.ids("trajectory"), steps.turn.tolist(), strict=True)])
+    divergence = np.array([by_turn[key] for key in zip(steps.ids("trajectory"), steps.turn.tolist(), strict=True)])
+    return np.where(steps.column(SOURCE) == TEACHER, 0.0, divergence) if SOURCE in steps else divergence
 
 
 def micro_batches(lengths: NDArray[np.int64], budget: int, *, packed: bool = False) -> list[NDArray[np.int64]]:

@@ -340,6 +340,16 @@ class UpdateMeter:
         self.hardware_flops += other.hardware_flops
         self.distinct += other.distinct
 
+    def skip(self, before: "UpdateMeter") -> None:
+        """Count a mini-batch that is not finite, and take back what it added to means; what it cost stays.
+
+        Args:
+            before: the meter before the mini-batch.
+        """
+        self.skipped += 1
+        for name in ("loss", "sums", "gap", "gap_max", "gap_tokens"):
+            setattr(self, name, getattr(before, name))
+
     def become(self, other: "UpdateMeter") -> None:
         """Take over the sums of another meter."""
         self.__dict__.update(other.__dict__)

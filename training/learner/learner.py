@@ -8,6 +8,7 @@ The loop talks to the learner only, and never to torch:
     learner.load_state(learner.state())               the optimizer's state, for checkpoints
 """
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -242,7 +243,8 @@ class Learner:
 
         Returns:
             loss, grad_norm, entropy (nats), clip_fraction, ratio, old_kl, kl (nats), correction and llds where they are
-            part of the loss; the means are over the computed tokens, without rows that have no advantage;
+            part of the loss; the means are over the computed tokens, without rows that have no advantage and
+            mini-batches that were skipped;
             computed_share (these tokens, of all in the mask), gap (mean |sampled - recomputed| log-probability before
             the first step, nats, of tokens that these weights sampled) and gap_max where there are such tokens,
             updates, skipped (mini-batches that were not finite), without_signal (mini-batches without an advantage),
@@ -269,14 +271,13 @@ class Learner:
                 if not (part.mask.any() if objective.needs_all else len(part.rows_with_signal())):
                     meter.without_signal += 1
                     continue
-                part_plan = replace(plan, seed=plan.seed + number)
+                part_plan, before = replace(plan, seed=plan.seed + number), copy.deepcopy(meter)
                 norm = accumulate(self._scorer, part, objective, part_plan, meter, partial(forks.accumulate, number))
                 if math.isfinite(norm) and math.isfinite(meter.loss[-1]):
                     self.optimizer.step()
                     meter.norms.append(norm)
                 else:
-                    meter.skipped += 1
-                    meter.loss.pop()
+                    meter.skip(before)
                 self.optimizer.zero_grad(set_to_none=True)
         if self.ranks is not None:
             own, *others = self.ranks.gather(meter)

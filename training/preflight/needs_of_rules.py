@@ -12,7 +12,7 @@ from turnwise.training.forest.fork_values import COLUMNS as VALUES
 from turnwise.training.sampling.applied_rewards import OUTCOME
 from turnwise.training.sampling.sampling_rules import SamplingRules
 
-__all__ = ["has_expert", "missing_columns", "missing_for_rewards", "opened", "showing_plans"]
+__all__ = ["has_expert", "missing_columns", "missing_for_rewards", "opened", "replaying", "showing_plans"]
 
 
 def missing_columns(run: Run) -> list[str]:
@@ -52,6 +52,12 @@ def _rules(run: Run) -> SamplingRules:
 def showing_plans(run: Run) -> list[str]:
     """Return the names of the group rules that need an expert."""
     return [repr(rule.name) for rule in _rules(run).groups if rule.expert]
+
+
+def replaying(run: Run) -> str:
+    """Return the key by which stored episodes of older weights are trained on; empty if none are."""
+    rules = [repr(rule.name) for rule in _rules(run).groups if rule.replays]
+    return f"sampling.groups: {', '.join(rules)}" if rules else "sampling.replay" if run.sampling.replay else ""
 
 
 def has_expert(run: Run) -> bool:

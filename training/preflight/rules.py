@@ -23,6 +23,7 @@ from turnwise.training.preflight.needs_of_rules import (
     missing_columns,
     missing_for_rewards,
     opened,
+    replaying,
     showing_plans,
 )
 from turnwise.training.sampling.forest_growth import Forest
@@ -171,7 +172,14 @@ def _forking(holds: Callable[[Run], bool], sentence: str | Callable[[Run], str])
 
 def _treats_stale_as_fresh(run: Run) -> bool:
     objective = Objective.from_section(run.objective)
-    return run.train.asynchronous and not objective.corrects_stale(run.objective.old_logprobs == "recomputed")
+    return bool(_older(run)) and not objective.corrects_stale(run.objective.old_logprobs == "recomputed")
+
+
+def _older(run: Run) -> str:
+    """Return what makes the run train on samples of older weights; empty if nothing does."""
+    if run.train.asynchronous:
+        return f"train.staleness{'' if run.train.staleness.updates else '.spare_groups'} > 0"
+    return replaying(run)
 
 
 def _anneals(run: Run) -> bool:
@@ -185,7 +193,6 @@ def _compares_groups(run: Run) -> bool:
 
 
 def _stale(run: Run) -> str:
-    key = "train.staleness" if run.train.staleness.updates else "train.staleness.spare_groups"
     able = ", ".join(name for name, info in objectives().items() if info.older != "not")
     advice = (
         'set objective.correction, such as "tis_token", or objective.name to "decoupled"'
@@ -193,7 +200,7 @@ def _stale(run: Run) -> str:
         else f"choose one of {able}"
     )
     return (
-        f"{key} > 0 trains on samples of older weights, which objective.name = {run.objective.name!r} with "
+        f"{_older(run)} trains on samples of older weights, which objective.name = {run.objective.name!r} with "
         f"objective.old_logprobs = {run.objective.old_logprobs!r} does not correct: {advice}"
     )
 

@@ -148,10 +148,12 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
         outgrown (episodes that outgrew the context), success, reward and turns (means), success_error (see its
         function), and as shares of turns:
         unparsable, inadmissible, loops (turns that repeat an earlier state and action of their trajectory). All but
-        episodes, errors, outgrown and tokens leave out forks, episodes with a hint, and those with a temperature of
-        their own: their outcomes are no sample of what the policy achieves.
+        episodes and errors leave out what teachers played, and all but these, outgrown and tokens also forks, episodes
+        with a hint, and those with a temperature of their own: their outcomes are no sample of what the policy
+        achieves.
     """
     everyone = [trajectory for group in groups for trajectory in group.trajectories]
+    own = [trajectory for trajectory in everyone if not trajectory.teacher]
     whole = [trajectory for trajectory in everyone if trajectory.plain]
     done = [trajectory for trajectory in whole if trajectory.stop != "error"]
     turns = sum(len(trajectory.turns) for trajectory in done)
@@ -159,12 +161,12 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
     return {
         "episodes": len(everyone),
         "errors": sum(trajectory.stop == "error" for trajectory in everyone),
-        "outgrown": sum(trajectory.stop == "tokens" for trajectory in everyone),
+        "outgrown": sum(trajectory.stop == "tokens" for trajectory in own),
         "success": sum(trajectory.won for trajectory in done) / count,
         "success_error": success_error(groups),
         "reward": sum(trajectory.reward for trajectory in done) / count,
         "turns": turns / count,
-        "tokens": sum(trajectory.sampled_tokens for trajectory in everyone),
+        "tokens": sum(trajectory.sampled_tokens for trajectory in own),
         "unparsable": sum(trajectory.unparsable for trajectory in done) * of_turns,
         "inadmissible": sum(trajectory.inadmissible for trajectory in done) * of_turns,
         "loops": sum(map(repeated_turns, done)) * of_turns,
@@ -211,13 +213,13 @@ def success_error(groups: Sequence[Group]) -> float:
 
 
 def sampled_entropy(groups: Sequence[Group]) -> float:
-    """Return the mean of -log p over all sampled tokens of finished episodes, nats; 0 without tokens.
+    """Return the mean of -log p over all tokens that the policy sampled in finished episodes, nats; 0 without tokens.
 
     It estimates the mean entropy of the distributions that the tokens were drawn from, whatever a credit rule makes of
     them.
     """
-    turns = (turn for group in groups for trajectory in group.finished for turn in trajectory.sampled)
-    logprobs = [value for turn in turns for value in turn.logprobs]
+    played = [trajectory for group in groups for trajectory in group.finished if not trajectory.teacher]
+    logprobs = [value for trajectory in played for value in trajectory.sampled_logprobs]
     return math.fsum(-value for value in logprobs) / max(1, len(logprobs))
 
 

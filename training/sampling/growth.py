@@ -175,10 +175,12 @@ class GroupRule(SamplingRule):
     Args:
         expert: whether it shows plans of the environment's expert, which the environment must have then.
         taught: whether teachers play for it, which the run must name then.
+        replays: whether stored episodes join groups by it.
     """
 
     expert: bool = False
     taught: bool = False
+    replays: bool = False
 
     def __call__(self, group: OpenGroup) -> Growth:
         """Return what becomes of a group.

@@ -45,11 +45,11 @@ CATALOGUE = (
               "The reward is a vote, which needs more episodes than the update.", ttrl),
     # Stored episodes.
     GroupRule("arpo_gui", "ARPO with replay for GUI agents", "2505.16282", "paper",
-              "A stored success in the place of a failure where a whole group failed.", arpo_gui),
+              "A stored success in the place of a failure where a whole group failed.", arpo_gui, replays=True),
     GroupRule("r3_ccr", "Cross-context replay (R3)", "2601.19620", "paper",
-              "A stored episode of the opposite outcome for a group that ended alike.", r3_ccr),
+              "A stored episode of the opposite outcome for a group that ended alike.", r3_ccr, replays=True),
     GroupRule("ssb", "Selective sample buffer (Skywork R1V2)", "2504.16656", "our reading",
-              "Stored episodes of a task in the place of a group that teaches nothing.", ssb),
+              "Stored episodes of a task in the place of a group that teaches nothing.", ssb, replays=True),
     # Other models.
     GroupRule("ampo", "Teachers for lost groups (AMPO)", "2510.02227", "paper",
               "Other models win what the policy never does.", ampo, taught=True),
