@@ -204,8 +204,8 @@ def _native_calls(form: str, env_id: str) -> dict[str, object]:
     """
     if form not in ("", "hermes", "openai"):
         raise SamplerError(
-            f"{env_id} reads calls in the format {form!r}, and native calls of a server are written as hermes or openai; "
-            "make it with form=hermes"
+            f"{env_id} reads calls in the format {form!r}, and native calls of a server are written as hermes or "
+            "openai; make it with form=hermes"
         )
     return {"tools": True, **({"tool_format": form} if form else {})}
 

@@ -27,7 +27,15 @@ from turnwise.agents import (
     View,
     rollout,
 )
-from turnwise.agents.instructions import INSTRUCTED, WITHOUT_CHAT, agent_for, instructions, merged, player_options, tool_format
+from turnwise.agents.instructions import (
+    INSTRUCTED,
+    WITHOUT_CHAT,
+    agent_for,
+    instructions,
+    merged,
+    player_options,
+    tool_format,
+)
 from turnwise.agents.prompts.parsing import PARSERS
 from turnwise.envs import EnvError, agent_defaults, env_ids, make, register
 from turnwise.envs.parts import MIXTURE
