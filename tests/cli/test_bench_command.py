@@ -52,6 +52,27 @@ def suite(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("panel", "words"),
+    [
+        (
+            'env = "toys/Corridor-v0"\nkwargs = { lenghts = [3] }',
+            ("has no argument 'lenghts'", "did you mean 'lengths'"),
+        ),
+        ('env = "turnwise/Household-v0"\nkwargs = { level = "sml" }', ("unknown level 'sml'",)),
+    ],
+)
+def test_a_wrong_argument_of_the_last_panel_is_told_before_the_first_is_played(
+    turnwise: Call, tmp_path: Path, panel: str, words: tuple[str, ...]
+) -> None:
+    suite = tmp_path / "tiny.toml"
+    suite.write_text(SUITE + f'[[panels]]\nname = "last"\nepisodes = 2\n{panel}\n', encoding="utf-8")
+    result = turnwise("bench", "random", "--suite", suite, "--output", tmp_path / "out")
+    one_sentence(result, "panel 'last': ", *words)
+    assert "short" not in result.out
+    assert not list(tmp_path.glob("out/*.jsonl"))
+
+
 @pytest.fixture
 def larger(tmp_path: Path) -> Path:
     path = tmp_path / "larger.toml"
