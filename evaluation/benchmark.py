@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -269,7 +269,7 @@ def _options_that_are_set(agent: Agent) -> dict[str, object]:
     Schemas of tools and the date of a chat template are left out: the panel says the first, and the second is recorded.
     """
     prompt = agent.prompt
-    own = fields(prompt) if is_dataclass(prompt) else ()
+    own: tuple[Field[object], ...] = fields(prompt) if is_dataclass(prompt) else ()
     options = {entry.name: getattr(prompt, entry.name) for entry in own if entry.name not in ("template", "history")}
     defaults = {entry.name: entry.default for entry in own}
     chat = {name: value for name, value in agent.chat_options.items() if name not in (TOOLS, DATE)}
