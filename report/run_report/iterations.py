@@ -76,10 +76,10 @@ def _last_attempts(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     last: list[Trajectory] = []
     failed: dict[str, int] = {}
     for trajectory in trajectories:
-        place = failed.pop(trajectory.id, len(last))
-        last[place : place + 1] = [trajectory]
+        position = failed.pop(trajectory.id, len(last))
+        last[position : position + 1] = [trajectory]
         if trajectory.stop == "error":
-            failed[trajectory.id] = place
+            failed[trajectory.id] = position
     return last
 
 
