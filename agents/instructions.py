@@ -20,6 +20,7 @@ from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.prompts.chat_template import TOOLS, chat_fields
 from turnwise.agents.prompts.native_tools import chat_with_tools
 from turnwise.envs import agent_defaults, parts_of
+from turnwise.envs.agent_defaults import TOOL_FORMAT
 from turnwise.envs.parts import part_of
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "merged",
     "of_parts",
     "player_options",
+    "tool_format",
     "wants_tools",
     "with_tools",
 ]
@@ -252,9 +254,23 @@ def wants_tools(options: JsonObject) -> bool:
     return any(isinstance(chat, Mapping) and chat.get(TOOLS) is True for chat in chats)
 
 
+def tool_format(options: JsonObject) -> str:
+    """Return the format in which an environment reads the calls of a server; "" if it does not say.
+
+    Raises:
+        AgentError: the parts of a mixture read different formats, and the calls of a server are written in one.
+    """
+    tables = [options, *(options.get(PARTS) or {}).values()]
+    formats = sorted({str(table[TOOL_FORMAT]) for table in tables if table.get(TOOL_FORMAT) and wants_tools(table)})
+    if len(formats) > 1:
+        raise AgentError(f"the parts read calls in different formats, {' and '.join(formats)}; give them the same form")
+    return formats[0] if formats else ""
+
+
 def _plain(options: JsonObject) -> JsonObject:
     """Return the options that mean the same for every model."""
-    return {name: value for name, value in options.items() if name not in ("chat", WITHOUT_CHAT, PARTS)}
+    special = ("chat", WITHOUT_CHAT, PARTS, TOOL_FORMAT)
+    return {name: value for name, value in options.items() if name not in special}
 
 
 def _name(template: object) -> str:

@@ -116,13 +116,17 @@ class Benchmark:
 
         Raises:
             KeyboardInterrupt: Ctrl-C; finished episodes are stored.
+            EvaluationError: the suite gives an environment an argument that it does not take; nothing was played.
             UserError: the engine or server of the player failed; finished episodes are stored.
         """
         from turnwise.agents.errors import SamplerError
         from turnwise.evaluation.benchmark_card import Card
         from turnwise.evaluation.shipped_suites import RULE
+        from turnwise.evaluation.suite import check_arguments
 
         started = _now()
+        for spec in self.suite.panels:  # hours before the first panel that has a wrong one
+            check_arguments(spec)
         try:
             panels = tuple(self._panel(spec, number) for number, spec in enumerate(self.suite.panels, start=1))
         except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from turnwise.cli.console import out, say, warn
 from turnwise.cli.evaluate import effort
 from turnwise.report.errors import ReportError
 from turnwise.report.number_text import count, duration, percent
+from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark_card import Card, CardPanel
@@ -208,7 +209,7 @@ def markdown(card: Card, scale: Sequence[Card], picture: str = "") -> str:
         parts += ["## Turns, tokens and time", _markdown_table(effort_rows(card)), _EFFORT]
         parts += ["\n".join(f"- {panel}: {line}" for panel, line in _efforts(card))]
     if lines := notes(card):
-        parts += ["## Not in the table", "\n".join(f"- {line}" for line in lines)]
+        parts += ["## Not in the table", "\n".join(f"- {escaped(line, keep='')}" for line in lines)]
     if any(panel.result for panel in card.panels):
         parts += ["## Panels", _markdown_table(_panel_rows(card), "---"), _PANELS]
     parts += ["## How it was made", _facts(card)]

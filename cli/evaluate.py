@@ -202,9 +202,9 @@ def result_table(result: EvaluationResult) -> Table:
 def usage(result: EvaluationResult) -> Iterator[str]:
     """Yield lines about answers that were cut, refused or empty, and about tokens and their price, if any are known.
 
-    They are about all episodes, since those that ended as an error are paid for as well.
+    They are about all episodes, also those that were played again, since those that ended as an error are paid for.
     """
-    rows = result.rows
+    rows, tasks = result.attempts, len(result.rows)
     kinds = ("truncated", "refused", "empty")
     answers = [f"{kind} {number}" for kind in kinds if (number := sum(getattr(row, kind) for row in rows))]
     if answers:
@@ -213,9 +213,9 @@ def usage(result: EvaluationResult) -> Iterator[str]:
     if prompted or sampled:
         costs = [row.cost for row in rows if row.cost is not None]
         words = f"tokens: {prompted:,} of prompts, {sampled:,} of answers"
-        words += f" ({prompted / len(rows):,.0f} and {sampled / len(rows):,.0f} a task)"
+        words += f" ({prompted / tasks:,.0f} and {sampled / tasks:,.0f} a task)"
         words += _known([row.counted for row in rows], rows)
-        cost = f"; cost: {sum(costs):.4f} ({sum(costs) / len(rows):.6f} a task)" if costs else ""
+        cost = f"; cost: {sum(costs):.4f} ({sum(costs) / tasks:.6f} a task)" if costs else ""
         yield words + cost + (_known([row.priced for row in rows], rows) if costs else "")
 
 
@@ -227,7 +227,8 @@ def _known(counts: Sequence[int | None], rows: Sequence[EpisodeRow]) -> str:
 
 def effort(result: EvaluationResult) -> Iterator[str]:
     """Yield a line about tokens per second and memory, as far as they are known."""
-    prompts, answers = (sum(getattr(row, name) for row in result.rows) for name in ("prompt_tokens", "response_tokens"))
+    prompts = sum(row.prompt_tokens for row in result.attempts)
+    answers = sum(row.response_tokens for row in result.attempts)
     words = []
     if result.seconds and (prompts or answers):
         rates = f"{count(prompts / result.seconds)} prompt and {count(answers / result.seconds)} sampled tokens"

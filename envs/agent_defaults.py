@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping
 from turnwise.envs.errors import EnvError
 from turnwise.envs.registration import creator_of, find, make
 
-__all__ = ["AGENT", "AgentTable", "agent_defaults"]
+__all__ = ["AGENT", "TOOL_FORMAT", "AgentTable", "agent_defaults"]
 
 AGENT = "agent"
 """The key of `metadata`."""
+TOOL_FORMAT = "tool_format"
+"""The key, in the table, of the format in which an environment reads calls whose tools somebody else describes."""
 
 AgentTable = Mapping[str, object]
 

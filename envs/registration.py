@@ -339,11 +339,15 @@ def _checked(part: MixturePart) -> str:
     spec = find(part.id)
     if spec.id == MIXTURE:
         raise UnknownOption(f"the part {part.name!r} is a mixture itself; list its parts beside the others")
-    _check_kwargs(spec, part.kwargs)
-    read_level = getattr(creator_of(spec), "read_level", None)
-    if read_level is not None and isinstance(level := part.kwargs.get("level"), str):
-        read_level(level)
+    _check_names_and_level(spec, part.kwargs)
     return spec.id
+
+
+def _check_names_and_level(spec: EnvSpec, kwargs: Mapping[str, object]) -> None:
+    _check_kwargs(spec, kwargs)
+    read_level = getattr(creator_of(spec), "read_level", None)
+    if read_level is not None and isinstance(level := kwargs.get("level"), str):
+        read_level(level)
 
 
 def _written_out(parts: Sequence[MixturePart], kwargs: EnvArguments) -> tuple[str, EnvArguments]:
@@ -380,6 +384,22 @@ def demonstrators(id: str) -> dict[str, Callable[[], Demonstrator]]:
         EnvError: the environment's module cannot be imported.
     """
     return dict(getattr(creator_of(find(id)), "demonstrators", {}))
+
+
+def check_arguments(id: str, **kwargs: object) -> None:
+    """Check that an environment takes arguments of these names, and knows the level, without making it.
+
+    Args:
+        id: see `find`.
+        kwargs: see `make`.
+
+    Raises:
+        UnknownEnv: no environment has this id.
+        UnknownOption: it does not take an argument, or a level or a part of a mixture is wrong.
+        EnvError: the environment's module cannot be imported.
+    """
+    if not parts_of(id, **kwargs):
+        _check_names_and_level(find(id), kwargs)
 
 
 def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, object]) -> None:

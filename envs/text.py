@@ -31,6 +31,8 @@ from turnwise.envs.validation import choice, integer
 
 __all__ = ["SavableEnv", "TextEnv"]
 
+_OVER_AT_START = "the episode was over when it began: is_over() returned True after start_task()"
+
 
 class TextEnv(gymnasium.Env[str, str], ABC):
     """Base class of a text environment whose tasks have ids.
@@ -58,6 +60,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         """Id of the current task; None before the first reset."""
         self.last_exchange: tuple[str, Any] = ("", "")
         """The last action and the observation that followed it; the action is "" after a reset."""
+        self._stepped = False
 
     def task_ids(self, count: int | None = None) -> list[str]:
         """Return the ids of the tasks in this split, in a fixed order.
@@ -94,6 +97,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         task = self.choose_task(settings)
         observation = self.start_task(task, settings)
         self.task_id, self.last_exchange = task, ("", observation)
+        self._stepped = False
         return observation, dict(self.get_info(True))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -110,9 +114,10 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         if self.task_id is None:
             raise NotReset
         if self.is_over():
-            raise StepAfterEnd
+            raise StepAfterEnd if self._stepped else StepAfterEnd(_OVER_AT_START)
         if not isinstance(action, str):
             raise UnknownOption(f"action must be a str such as {self.EXAMPLE_ACTION!r}, got {type(action).__name__}")
+        self._stepped = True
         observation, reward, valid = self.take_action(action)
         self.last_exchange = (action, observation)
         return observation, reward, self.is_over(), False, dict(self.get_info(valid))
@@ -210,7 +215,7 @@ class SavableEnv(TextEnv):
             self.load_episode(task, saved)
         except (UnknownTask, UnknownOption) as error:
             raise BadSnapshot(f"this environment does not have the snapshot's task: {error}") from error
-        self.task_id, self.last_exchange = task, shown
+        self.task_id, self.last_exchange, self._stepped = task, shown, True
         self._np_random, self._np_random_seed = drawn
         return shown[1], dict(self.get_info(True))
 

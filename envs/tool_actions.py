@@ -31,14 +31,18 @@ class ActionCalls:
     answers: tuple[str, ...] = ()
 
 
-def format_named(name: str) -> CallFormat:
-    """Return a call format by name.
+def format_named(name: str | None, *, native: bool) -> CallFormat:
+    """Return the call format of an environment.
+
+    Args:
+        name: of the format; None: "tags", or "hermes" where others describe the tools, since no model learned "tags".
+        native: whether a chat template or a server describes the tools.
 
     Raises:
         UnknownOption: no format has that name.
     """
     try:
-        return call_format(name)
+        return call_format(("hermes" if native else "tags") if name is None else name)
     except ToolError as error:
         raise UnknownOption(str(error)) from error
 

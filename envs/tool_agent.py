@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turnwise.envs.agent_defaults import TOOL_FORMAT
 from turnwise.tools.functions import Call, CallFormat, Tool
 
 __all__ = ["tool_agent"]
@@ -16,7 +17,13 @@ def tool_agent(form: CallFormat, native: bool) -> dict[str, object]:
     """
     if native:
         template: dict[str, str] = {"saw": "{observation}", "ask": ""}
-        return {"prompt": "conversation", "template": template, "parser": "whole", "chat": {"tools": True}}
+        return {
+            "prompt": "conversation",
+            "template": template,
+            "parser": "whole",
+            "chat": {"tools": True},
+            TOOL_FORMAT: form.name,
+        }
     return {
         "prompt": "conversation",
         "template": {

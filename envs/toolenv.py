@@ -55,11 +55,11 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         state: returns data that determine everything that can follow, given the world; None for the calls so far.
         plan: returns the calls that solve the task from the current state, including `answer`, given the world; None if
             there is no plan.
-        form: format of calls: "tags", "hermes", "openai", "llama" or "mistral".
+        form: format of calls: "tags", "hermes", "openai", "llama" or "mistral"; None: "hermes" if native, else "tags".
         native: whether the chat template of the model describes the tools, so that the first observation is the task
             alone, ``info["tools"]`` has the schemas after a reset, and results are plain text; ``info["results"]`` has
-            them one by one, in every format. The format is then the one that the template teaches ("hermes" for Qwen),
-            and ``agent.chat`` has ``tools = true``.
+            them one by one, in every format. The format is then the one that the template teaches ("hermes" for Qwen
+            and for models behind an API), and ``agent.chat`` has ``tools = true``.
         finish: name of the tool that ends the episode.
         seconds: time limit of a call of a function; None for no limit, with calls in the environment's thread.
         budget: maximum length of a function's result in characters.
@@ -81,7 +81,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         say: Callable[[Task], str] = str,
         state: Callable[[World], object] | None = None,
         plan: Callable[[World], Sequence[Call]] | None = None,
-        form: str = "tags",
+        form: str | None = None,
         native: bool = False,
         finish: str = "answer",
         seconds: float | None = 10.0,
@@ -94,7 +94,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             raise UnknownOption(f"tasks must be a text or a non-empty mapping of ids to tasks, got {task_table!r:.200}")
         self._tasks: dict[str, Any] = dict(task_table)
         self._begin, self._tools, self._check, self._say, self._state = start, tools, check, say, state
-        self._form, self._native = format_named(form), native
+        self._form, self._native = format_named(form, native=native), native
         self._finish, self._seconds, self._budget = finish, seconds, budget
         self.metadata = self.metadata | {AGENT: tool_agent(self._form, native)}
         self._planned = plan

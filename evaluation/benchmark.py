@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from turnwise.agents.errors import EvaluationError
 from turnwise.agents.files.folder_lock import check_lock, locked
 from turnwise.agents.files.json_files import read_json, write_json
 from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
-from turnwise.agents.prompts.chat_template import DATE, reads_clock
+from turnwise.agents.prompts.chat_template import DATE, TOOLS, reads_clock
 from turnwise.agents.samplers.base import Samples
 from turnwise.agents.trajectory import Trajectory
 from turnwise.evaluation.evaluation import evaluate
@@ -258,5 +258,28 @@ def agent_settings(agent: Agent) -> dict[str, object]:
         "top_p": agent.top_p,
         **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
         "stop": list(agent.stop),
+        **_options_that_are_set(agent),
         **({"parts": parts} if parts else {}),
     }
+
+
+def _options_that_are_set(agent: Agent) -> dict[str, object]:
+    """Return the options that differ from their defaults, of those that only some agents have.
+
+    Schemas of tools and the date of a chat template are left out: the panel says the first, and the second is recorded.
+    """
+    prompt = agent.prompt
+    own: tuple[Field[object], ...] = fields(prompt) if is_dataclass(prompt) else ()
+    options = {entry.name: getattr(prompt, entry.name) for entry in own if entry.name not in ("template", "history")}
+    defaults = {entry.name: entry.default for entry in own}
+    chat = {name: value for name, value in agent.chat_options.items() if name not in (TOOLS, DATE)}
+    return {
+        **{f"prompt.{name}": _plain(value) for name, value in options.items() if value != defaults[name]},
+        **{name: value for name in ("keep_images", "image_note") if (value := getattr(agent, name))},
+        **({"chat": chat} if chat else {}),
+    }
+
+
+def _plain(value: object) -> object:
+    """Return a value that JSON has, as it is; of another one, its text."""
+    return value if value is None or isinstance(value, str | int | float) else repr(value)

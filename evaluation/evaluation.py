@@ -54,7 +54,7 @@ def evaluate(
     Raises:
         Interrupted: Ctrl-C; it carries the finished episodes.
     """
-    report, played = RolloutReport(), dict[str, Group]()
+    report, played, repeated = RolloutReport(), dict[str, Group](), list[EpisodeRow]()
     for _ in range(attempts):
         missing = [task for task in panel.tasks if task not in played or not played[task].finished]
         if not missing:
@@ -65,7 +65,9 @@ def evaluate(
         except (Interrupted, EngineFailed) as error:
             error.groups = [*(played | _by_task(error.groups or ())).values()]
             raise
-        played |= _by_task(groups)
+        again = _by_task(groups)
+        repeated += [EpisodeRow.of(played[task].trajectories[0]) for task in again if task in played]
+        played |= again
     parts = {name: _settings(agent.for_task(f"{name}/")) for name in agent.parts}
     settings = {
         **_settings(agent),
@@ -73,7 +75,7 @@ def evaluate(
         "version": as_sampler(sampler).version,
     }
     rows = tuple(EpisodeRow.of(played[task].trajectories[0]) for task in panel.tasks if task in played)
-    return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use())
+    return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use(), tuple(repeated))
 
 
 def _settings(agent: Agent) -> dict[str, object]:

@@ -145,6 +145,13 @@ class EvaluationResult:
     """Temperature and other options of the agent, for information."""
     memory: Mapping[str, int] = field(default_factory=dict)
     """Maximum number of bytes that the process had while it played: "process", and "device" on a GPU."""
+    repeated: tuple[EpisodeRow, ...] = ()
+    """Episodes that ended as an error and were played again: they are in no rate and no mean, but were paid for."""
+
+    @property
+    def attempts(self) -> tuple[EpisodeRow, ...]:
+        """All episodes that were played, for totals."""
+        return (*self.rows, *self.repeated)
 
     def summary(self) -> EvaluationSummary:
         """Return rates with intervals, and means."""
@@ -205,6 +212,7 @@ class EvaluationResult:
             "summary": asdict(self.summary()),
             "panel": panel_json(self.panel),
             "rows": [asdict(row) for row in self.rows],
+            "repeated": [asdict(row) for row in self.repeated],
         }
         write_json(Path(path), content)
 

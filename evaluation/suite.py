@@ -32,13 +32,14 @@ from turnwise.agents.files.json_files import validated
 from turnwise.agents.instructions import instructions, merged
 from turnwise.agents.json_types import JsonObject
 from turnwise.envs import make as make_env
+from turnwise.envs import registration
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
 from turnwise.envs.registration import find
 from turnwise.evaluation.panels import Environment, Panel, draw_tasks, panel_json
 from turnwise.registry import Untrusted, suggest
 from turnwise.tools.bounded_input import InputError, read_toml
 
-__all__ = ["PinnedPanel", "Suite", "SuitePanel", "Unavailable", "digest", "panel_options", "pin"]
+__all__ = ["PinnedPanel", "Suite", "SuitePanel", "Unavailable", "check_arguments", "digest", "panel_options", "pin"]
 
 
 class Unavailable(Exception):
@@ -208,6 +209,20 @@ def panel_options(spec: SuitePanel) -> JsonObject:
         raise Unavailable(" ".join(str(error).split())) from error
 
 
+def check_arguments(spec: SuitePanel) -> None:
+    """Check the names of a panel's arguments, and its level, before anything is played.
+
+    Raises:
+        EvaluationError: the environment does not take one of them, or knows no such level.
+    """
+    try:
+        registration.check_arguments(spec.env, **{**spec.kwargs, **spec.files})
+    except UnknownOption as error:
+        raise EvaluationError(f"panel {spec.name!r}: {error}") from error
+    except (EnvError, Untrusted):
+        return  # the panel is not available, which pinning it says
+
+
 def digest(panel: Panel) -> str:
     """Return 16 hexadecimal digits that are equal for equal panels: environment, arguments, seed and ids."""
     text = json.dumps(panel_json(panel), sort_keys=True, separators=(",", ":"))
@@ -225,11 +240,11 @@ def pin(spec: SuitePanel) -> PinnedPanel:
     env = None
     try:
         env = make_env(spec.env, **kwargs)
-        tasks = draw_tasks(env, spec.episodes, spec.seed) if spec.sample else _first_tasks(env, spec.episodes)
+        tasks = _tasks(env, spec)
         _try(env, tasks[0], spec.seed)
     except UnknownOption as error:
         raise EvaluationError(f"panel {spec.name!r}: {error}") from error
-    except EvaluationError:
+    except (EvaluationError, Unavailable):
         raise
     except Exception as error:  # environments of other packages may raise anything
         raise Unavailable(" ".join(str(error).split()) or type(error).__name__) from error
@@ -256,11 +271,19 @@ def _paths(spec: SuitePanel) -> dict[str, str]:
     return existing_paths
 
 
-def _first_tasks(env: Environment, count: int) -> tuple[str, ...]:
-    listing = getattr(env.unwrapped, "task_ids", None)
+def _tasks(env: Environment, spec: SuitePanel) -> tuple[str, ...]:
+    """Return the tasks of a panel.
+
+    Raises:
+        Unavailable: the environment lists none.
+    """
+    listing, name = getattr(env.unwrapped, "task_ids", None), env.spec.id if env.spec else str(env)
     if listing is None:
-        raise EvaluationError(f"{env.spec.id if env.spec else env} does not list its tasks: it has no task_ids()")
-    return tuple(listing(count))
+        raise Unavailable(f"{name} does not list its tasks: it has no task_ids()")
+    tasks = draw_tasks(env, spec.episodes, spec.seed) if spec.sample else tuple(listing(spec.episodes))
+    if not tasks:
+        raise Unavailable(f"{name} lists no tasks")
+    return tasks
 
 
 def _try(env: Environment, task: str, seed: int) -> None:

@@ -165,7 +165,7 @@ def load_with_engine(
         AgentError: an option that agents do not have, or a sampler that cannot be made.
         UnknownName: there is no such type of weights.
     """
-    from turnwise.agents.instructions import PARTS, agent_from, merged, of_parts, wants_tools
+    from turnwise.agents.instructions import PARTS, agent_from, merged, of_parts, tool_format, wants_tools
     from turnwise.agents.samplers import make_sampler
     from turnwise.training.run_folder.paths import find_checkpoint, run_of
 
@@ -182,7 +182,7 @@ def load_with_engine(
     parser = agent_from({**fields, "chat": False}).parser  # fails on a wrong option before a model is loaded
     settings = replace(_settings(engine, str(folder or model), url, choice, run), seed=seed, parser=parser)
     if engine == "openai" and run is None and wants_tools(fields):  # of a server, instead of a chat template
-        settings = replace(settings, options={"tools": True, **settings.options})
+        settings = replace(settings, options={**_native_calls(tool_format(fields), env_id), **settings.options})
     if sampler is None:
         if engine == "transformers":
             settings = _with_module(settings, choice.threads or (run.threads if run else 0))
@@ -190,6 +190,24 @@ def load_with_engine(
     agent = agent_from(fields, sampler.tokenizer, env_id, env_kwargs)
     name = run.name if run else folder.name if folder else model or engine
     return LoadedAgent(name, agent, sampler, folder, run)
+
+
+def _native_calls(form: str, env_id: str) -> dict[str, object]:
+    """Return the options of a server that calls the tools of an environment natively.
+
+    Args:
+        form: format in which the environment reads calls; "" if it does not say.
+        env_id: the environment.
+
+    Raises:
+        SamplerError: the calls of a server are not written in that format.
+    """
+    if form not in ("", "hermes", "openai"):
+        raise SamplerError(
+            f"{env_id} reads calls in the format {form!r}, and native calls of a server are written as hermes or "
+            "openai; make it with form=hermes"
+        )
+    return {"tools": True, **({"tool_format": form} if form else {})}
 
 
 def _settings(engine: str, model: str, url: str, choice: ModelOptions, run: Run | None) -> SamplerSettings:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from turnwise.agents.errors import PromptError
 from turnwise.agents.json_types import JsonObject
-from turnwise.envs import make
+from turnwise.envs import agent_defaults, make
+from turnwise.envs.agent_defaults import TOOL_FORMAT
 from turnwise.envs.info import TOOLS
 
 __all__ = ["chat_with_tools"]
@@ -21,7 +22,7 @@ def chat_with_tools(chat: bool | JsonObject, env_id: str, kwargs: JsonObject) ->
         kwargs: arguments of the environment.
 
     Raises:
-        PromptError: the environment has no tools for a chat template.
+        PromptError: the environment has no tools for a chat template, or reads calls in a format that none teaches.
     """
     if not isinstance(chat, Mapping) or chat.get("tools") is not True:
         return chat
@@ -34,5 +35,10 @@ def chat_with_tools(chat: bool | JsonObject, env_id: str, kwargs: JsonObject) ->
         raise PromptError(
             f"agent.chat has tools = true, but {env_id} describes its tools itself; only a ToolEnv made with "
             "native=True leaves them to the chat template"
+        )
+    if agent_defaults(env_id, **kwargs).get(TOOL_FORMAT) == "tags":
+        raise PromptError(
+            f'agent.chat has tools = true, but {env_id} reads calls in the format "tags", which no chat template '
+            "teaches; make it with the form of the model's template: hermes (Qwen as well), llama or mistral"
         )
     return {**chat, "tools": list(info[TOOLS])}

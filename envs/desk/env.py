@@ -42,8 +42,8 @@ _CALL_MARKS: Final = ("<tool_call", "[TOOL_CALLS]", '"tool_calls"', '"arguments"
 """What a text has that was meant as a call."""
 
 
-def _agent(form: str = "tags", native: bool = False, **_: object) -> dict[str, object]:
-    return tool_agent(format_named(form), native)
+def _agent(form: str | None = None, native: bool = False, **_: object) -> dict[str, object]:
+    return tool_agent(format_named(form, native=native), native)
 
 
 class DeskEnv(SavableEnv):
@@ -61,7 +61,7 @@ class DeskEnv(SavableEnv):
         user: name of the simulated user: a quality of the scripted one ("perfect", "forgetful", "confused",
             "impatient", "adversarial", "mixed"), or another one of `turnwise.envs.desk.users.USERS`.
         user_options: options of the user, such as {"spare": 0}.
-        form: format of calls: "tags", "hermes", "openai", "llama" or "mistral".
+        form: format of calls: "tags", "hermes", "openai", "llama" or "mistral"; None: "hermes" if native, else "tags".
         native: whether the chat template of the model describes the tools (see `ToolEnv`); a text without a call then
             is a message to the user.
         render_mode: None or "ansi".
@@ -83,7 +83,7 @@ class DeskEnv(SavableEnv):
         level: str | DeskLevel = "small",
         user: str = "perfect",
         user_options: Mapping[str, object] | None = None,
-        form: str = "tags",
+        form: str | None = None,
         native: bool = False,
         render_mode: str | None = None,
     ) -> None:
@@ -93,7 +93,8 @@ class DeskEnv(SavableEnv):
         self._level = DeskLevel.of(level)
         self._user_kind = user, dict(user_options or {})
         self._user = make_user(*self._user_kind)
-        self._form, self._native = format_named(form), flag("native", native)
+        self._native = flag("native", native)
+        self._form = format_named(form, native=native)
         self._desks = {name: desk() for name, desk in DOMAINS.items()}
         self._boxes: dict[tuple[str, tuple[str, ...]], Toolbox] = {}
         self._forms: dict[tuple[str, tuple[str, ...]], list[str]] = {}

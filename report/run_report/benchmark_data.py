@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 
 CARD, STATE = "card.json", "state.json"
-_EFFORT = ("turns", "unparsable", "inadmissible", "truncated", "prompt_tokens", "response_tokens", "cost")
+_EFFORT = ("turns", "unparsable", "inadmissible", "truncated", "prompt_tokens", "response_tokens", "cost", "counted",
+           "priced")  # fmt: skip
 
 _UNITS = {"memory": "memory (GiB)"}
 
@@ -199,6 +200,7 @@ class BenchmarkData:
             "number": number,
             "tasks": len(panel.result.panel.tasks),
             "errors": summary.errors,
+            "error": next((row.error for row in panel.result.rows if row.stop == "error"), None),
             "success": _rate(panel.result),
             "score": rounded(summary.score),
             "seconds": rounded(panel.result.seconds / max(1, len(panel.result.rows))),

@@ -68,7 +68,19 @@ def read(file: Path, number: int) -> Iteration:
         except (StoreError, OSError, EOFError) as error:
             notes.append(f"{error}; the {len(trajectories)} episodes before it are shown")
     notes += [str(warning.message) for warning in caught]
-    return Iteration(number, grouped(trajectories), notes, file, _sampling(file, number, notes))
+    return Iteration(number, grouped(_last_attempts(trajectories)), notes, file, _sampling(file, number, notes))
+
+
+def _last_attempts(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return trajectories without those that ended as errors and were played again, as evaluations count them."""
+    last: list[Trajectory] = []
+    failed: dict[str, int] = {}
+    for trajectory in trajectories:
+        position = failed.pop(trajectory.id, len(last))
+        last[position : position + 1] = [trajectory]
+        if trajectory.stop == "error":
+            failed[trajectory.id] = position
+    return last
 
 
 def _sampling(file: Path, number: int, notes: list[str]) -> list[Parts] | None:

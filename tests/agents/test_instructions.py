@@ -27,7 +27,15 @@ from turnwise.agents import (
     View,
     rollout,
 )
-from turnwise.agents.instructions import INSTRUCTED, WITHOUT_CHAT, agent_for, instructions, merged, player_options
+from turnwise.agents.instructions import (
+    INSTRUCTED,
+    WITHOUT_CHAT,
+    agent_for,
+    instructions,
+    merged,
+    player_options,
+    tool_format,
+)
 from turnwise.agents.prompts.parsing import PARSERS
 from turnwise.envs import EnvError, agent_defaults, env_ids, make, register
 from turnwise.envs.parts import MIXTURE
@@ -51,7 +59,7 @@ class Guessing(corridor.Corridor):
     }
 
 
-def tools(form: str = "tags", native: bool = False) -> ToolEnv[str, list[str]]:
+def tools(form: str | None = None, native: bool = False) -> ToolEnv[str, list[str]]:
     """An environment of tools in any format, whose registration is a function."""
 
     def ring(bell: str) -> str:
@@ -317,7 +325,8 @@ def test_a_mistake_in_an_environments_table_is_one_sentence(table: Any, error: t
 def test_a_registration_that_is_a_function_is_asked_with_its_arguments() -> None:
     assert agent_defaults("toys/Tools-v0")["parser"] == "whole"
     native = agent_defaults("toys/Tools-v0", native=True)
-    assert native["chat"] == {"tools": True}
+    assert (native["chat"], native["tool_format"]) == ({"tools": True}, "hermes")
+    assert agent_defaults("toys/Tools-v0", native=True, form="llama")["tool_format"] == "llama"
     assert agent_defaults("toys/Corridor-v0") == {}
 
 
@@ -343,3 +352,7 @@ def test_models_with_and_without_a_chat_template() -> None:
     assert [schema["function"]["name"] for schema in native.chat_options["tools"]] == ["ring", "answer"]
     with pytest.raises(PromptError, match=r"leaves the description of its tools .* leave out native=true"):
         agent_for("toys/Tools-v0", kwargs, tokenizer=base)
+    with pytest.raises(PromptError, match=r'calls in the format "tags", which no chat template teaches'):
+        agent_for("toys/Tools-v0", {"native": True, "form": "tags"}, tokenizer=chat)
+    with pytest.raises(AgentError, match="read calls in different formats, hermes and llama"):
+        tool_format({"parts": {form: {"chat": {"tools": True}, "tool_format": form} for form in ("llama", "hermes")}})

@@ -189,6 +189,7 @@ def test_thinking_stays_while_tools_are_called(plain: Any) -> None:
 
 def test_true_stands_for_the_tools_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_tools, "make", lambda id, **kwargs: env("hermes", **kwargs))
+    monkeypatch.setattr(native_tools, "agent_defaults", lambda id, **kwargs: env("hermes", **kwargs).metadata["agent"])
     chat = chat_with_tools({"tools": True, "keep_history": True}, "my/Env-v0", {})
     assert [one["function"]["name"] for one in chat["tools"]] == ["parent", "answer"]
     assert chat["keep_history"] is True

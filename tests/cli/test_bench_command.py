@@ -17,8 +17,10 @@ import pytest
 from toys.benchmarks import SUITE, register_toys
 from toys.commands import ENV, Call, one_sentence
 
-from turnwise.cli.bench_report import success_rows
-from turnwise.evaluation.benchmark_card import Card
+from turnwise.cli.bench_report import markdown, success_rows
+from turnwise.evaluation.benchmark_card import Card, CardPanel
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.shipped_suites import baseline_cards, load_suite
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -50,6 +52,27 @@ def suite(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.toml"
     path.write_text(SUITE, encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize(
+    ("panel", "words"),
+    [
+        (
+            'env = "toys/Corridor-v0"\nkwargs = { lenghts = [3] }',
+            ("has no argument 'lenghts'", "did you mean 'lengths'"),
+        ),
+        ('env = "turnwise/Household-v0"\nkwargs = { level = "sml" }', ("unknown level 'sml'",)),
+    ],
+)
+def test_a_wrong_argument_of_the_last_panel_is_told_before_the_first_is_played(
+    turnwise: Call, tmp_path: Path, panel: str, words: tuple[str, ...]
+) -> None:
+    suite = tmp_path / "tiny.toml"
+    suite.write_text(SUITE + f'[[panels]]\nname = "last"\nepisodes = 2\n{panel}\n', encoding="utf-8")
+    result = turnwise("bench", "random", "--suite", suite, "--output", tmp_path / "out")
+    one_sentence(result, "panel 'last': ", *words)
+    assert "short" not in result.out
+    assert not list(tmp_path.glob("out/*.jsonl"))
 
 
 @pytest.fixture
@@ -311,3 +334,10 @@ def test_the_baselines_are_what_is_measured_now(turnwise: Call, tmp_path: Path, 
             assert rows == [replace(row, counted=None, priced=None) for row in measured.rows], panel.name
             compared += 1
     assert compared >= 4
+
+
+def test_what_others_wrote_is_escaped_in_the_page_of_a_card() -> None:
+    row = EpisodeRow("t", None, False, 0.0, 0, "error", 0, 0, "boom")
+    result = EvaluationResult(Panel("e", ("t",)), (row,))
+    panel = CardPanel("a", "e", "played", "1 of 1 episodes failed: boom \x1b[31m\nred", result)
+    assert "- a: errors: 1 of 1 episodes failed: boom \\x1b[31m\\nred\n" in markdown(Card("x", "tiny", (panel,)), [])

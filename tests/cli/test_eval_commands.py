@@ -13,7 +13,10 @@ from toys.commands import ENV, Call, one_sentence
 
 from turnwise.agents.errors import AgentError
 from turnwise.agents.samplers import Random
+from turnwise.cli.evaluate import usage
 from turnwise.cli.players import load_player
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 
 
 def test_a_panel_is_written_read_and_paired(turnwise: Call, tmp_path: Path) -> None:
@@ -237,3 +240,10 @@ def test_any_sampler_can_be_named_by_module_and_attribute() -> None:
     assert isinstance(player.sampler, Random)
     with pytest.raises(AgentError, match=r"the sampler 'turnwise.agents:Nobody' cannot be loaded"):
         load_player("turnwise.agents:Nobody")
+
+
+def test_an_attempt_that_failed_is_paid_for() -> None:
+    played = EpisodeRow("t", None, True, 1.0, 2, "terminated", 0, 0, prompt_tokens=20, response_tokens=4, cost=0.5)
+    failed = EpisodeRow("t", None, False, 0.0, 1, "error", 0, 0, "gone", prompt_tokens=10, response_tokens=2, cost=0.25)
+    (line,) = usage(EvaluationResult(Panel("e", ("t",)), (played,), repeated=(failed,)))
+    assert line == "tokens: 30 of prompts, 6 of answers (30 and 6 a task); cost: 0.7500 (0.750000 a task)"

@@ -121,12 +121,33 @@ def test_an_environment_of_native_tools_is_played_with_those_of_the_server(
     assert "tools" not in server.sent("/chat/completions")[-1]
 
 
+@pytest.mark.parametrize("form", [(), ("form=hermes",), ("form=openai",)])
+def test_native_calls_of_a_server_are_read_in_the_format_of_the_environment(
+    turnwise: Call, served: tuple[ToyServer, str], form: tuple[str, ...]
+) -> None:
+    server, url = served
+    register("toys/Sums-v0", sums)
+    function = {"name": "answer", "arguments": '{"text": "2"}'}
+    server.script += [answer(None, "tool_calls", tool_calls=[{"id": "x", "type": "function", "function": function}])]
+    said = turnwise("eval", f"openai:tiny@{url}", "toys/Sums-v0", "native=true", *form)
+    assert re.search(r"all tasks +100", said.out), (said.out, said.err)
+
+
+@pytest.mark.parametrize("form", ["tags", "llama", "mistral"])
+def test_a_format_that_native_calls_of_a_server_do_not_have_is_refused(
+    turnwise: Call, served: tuple[ToyServer, str], form: str
+) -> None:
+    register("toys/Sums-v0", sums)
+    said = turnwise("eval", f"openai:tiny@{served[1]}", "toys/Sums-v0", "native=true", f"form={form}")
+    one_sentence(said, f"toys/Sums-v0 reads calls in the format '{form}'", "make it with form=hermes")
+
+
 def add(a: int, b: int) -> int:
     """Return a sum."""
     return a + b
 
 
-def sums(form: str = "tags", native: bool = False) -> ToolEnv[str, None]:
+def sums(form: str | None = None, native: bool = False) -> ToolEnv[str, None]:
     return ToolEnv(
         "What is 1 + 1?",
         start=lambda task: None,

@@ -201,3 +201,23 @@ def test_a_snapshot_brings_what_was_shown_and_what_will_be_drawn():
     assert [env.reset() for _ in range(9)] == [other.reset() for _ in range(9)]
     with pytest.raises(BadSnapshot, match="tallest=5, but this one has tallest=6"):
         Stairs(6).restore(data)
+
+
+def test_an_episode_that_is_over_when_it_begins_says_so():
+    env = Stairs()
+    env.reset(options={"task": "1"})
+    env.step("up")
+    with pytest.raises(StepAfterEnd, match="the episode has ended; call reset"):
+        env.step("up")
+    env.restore(env.snapshot())
+    with pytest.raises(StepAfterEnd, match="the episode has ended; call reset"):
+        env.step("up")
+
+    class Flat(Stairs):
+        def is_over(self) -> bool:
+            return True
+
+    flat = Flat()
+    flat.reset(options={"task": "1"})
+    with pytest.raises(StepAfterEnd, match=r"over when it began: is_over\(\) returned True after start_task\(\)"):
+        flat.step("up")

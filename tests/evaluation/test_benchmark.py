@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from toys import corridor
@@ -13,6 +14,7 @@ from toys.benchmarks import Counting, Flaky, register_toys
 
 from turnwise.agents import Agent, Expert, Random, read_trajectories
 from turnwise.agents.errors import EvaluationError, FolderInUse
+from turnwise.agents.prompts.prompt import Window
 from turnwise.evaluation import EvaluationResult, wilson
 from turnwise.evaluation.benchmark import BenchmarkFolder, PanelEpisodes, play_panel
 from turnwise.evaluation.benchmark_card import Card, CardPanel, compare_cards
@@ -95,6 +97,22 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         folder.episodes(replace(panel, panel=replace(panel.panel, seed=2)), {})
     with pytest.raises(EvaluationError, match=r"panel short: max_turns was 15 and is 3\); choose another --output"):
         play_panel(folder, panel, Agent(max_turns=3), Random())
+
+
+@pytest.mark.parametrize(
+    ("option", "difference"),
+    [
+        ({"prompt": Window(answers=True)}, "prompt.answers was None and is True"),
+        ({"keep_images": 2}, "keep_images was None and is 2"),
+        ({"image_note": "(an image)"}, "image_note was None and is '\\(an image\\)'"),
+        ({"chat_options": {"enable_thinking": False}}, r"chat was None and is {'enable_thinking': False}"),
+    ],
+)
+def test_every_option_of_the_agent_counts(tmp_path: Path, option: dict[str, Any], difference: str) -> None:
+    panel, agent = short(), replace(AGENT, prompt=Window())
+    play_panel(BenchmarkFolder(tmp_path, IDENTITY), panel, agent, Random())
+    with pytest.raises(EvaluationError, match=rf"holds another benchmark \(panel short: {difference}\)"):
+        play_panel(BenchmarkFolder(tmp_path, IDENTITY), panel, replace(agent, **option), Random())
 
 
 def test_episodes_of_other_tasks_do_not_count(tmp_path: Path) -> None:

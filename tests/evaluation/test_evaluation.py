@@ -74,6 +74,8 @@ def test_an_episode_that_ends_as_an_error_is_played_once_more_with_the_same_seed
     assert found.summary().errors == errors
     assert len(played) == len(PANEL.tasks) + 1
     assert played.count("open-4-1#0@0") == 2
+    assert [(entry.task, entry.stop) for entry in found.repeated] == [("open-4-1", "error")]
+    assert found.attempts == (*found.rows, *found.repeated)
 
 
 def test_an_interrupt_of_the_second_attempt_keeps_the_episodes_of_the_first() -> None:
@@ -121,6 +123,10 @@ def test_a_result_survives_the_disk(tmp_path: Path) -> None:
     found = evaluate(Agent(), Random(), PANEL, Corridor, name="random")
     found.save(tmp_path / "deep" / "r.json")
     assert EvaluationResult.load(tmp_path / "deep" / "r.json") == found
+    paid = dataclasses.replace(found, repeated=(row("open-3-1", False, stop="error"),))
+    paid.save(tmp_path / "deep" / "r.json")
+    assert EvaluationResult.load(tmp_path / "deep" / "r.json") == paid
+    assert paid.summary() == found.summary()
     assert json.loads((tmp_path / "deep" / "r.json").read_text())["summary"]["success"]["n"] == 18
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.json"]
     PANEL.save(tmp_path / "p.json")

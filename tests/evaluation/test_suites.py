@@ -123,6 +123,23 @@ def test_what_a_machine_lacks_makes_a_panel_unavailable_and_a_wrong_argument_is_
         pin(SuitePanel("a", "turnwise/Household-v0", 2, {"level": "sml"}))
 
 
+@pytest.mark.parametrize(
+    ("listed", "reason"), [(None, "toys/Empty-v0 does not list its tasks"), ([], "lists no tasks")]
+)
+@pytest.mark.parametrize("sample", [True, False])
+def test_an_environment_without_a_list_of_tasks_makes_a_panel_unavailable(
+    listed: list[str] | None, reason: str, sample: bool
+) -> None:
+    class Empty(corridor.Corridor):
+        task_ids = None if listed is None else lambda self, count=None: listed  # type: ignore[assignment]
+
+    from turnwise.envs import register
+
+    register("toys/Empty-v0", Empty)
+    with pytest.raises(Unavailable, match=reason):
+        pin(SuitePanel("a", "toys/Empty-v0", 2, sample=sample))
+
+
 def test_a_package_that_is_not_installed_is_no_mistake_of_the_file(tmp_path: Path) -> None:
     suite = load(tmp_path, PANEL.replace("toys/Corridor-v0", "not_installed:their/Env-v0"))
     assert suite.panels[0].env == "not_installed:their/Env-v0"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toys.benchmarks import SUITE, register_toys
+from toys.benchmarks import SUITE, Flaky, register_toys
 from toys.commands import one_sentence
 from toys.report_runs import evaluation, visit, write_iteration, write_run
 
@@ -84,6 +85,28 @@ def test_the_numbers_of_a_benchmark_are_those_of_its_card(bench: Path) -> None:
             episodes = parts[f"iteration/{shown['number']}"]["groups"]
             assert sum(group["won"][0] for group in episodes) == summary.success.k
     assert parts["run"]["command"] == card.about["command"]
+
+
+def test_episodes_that_ended_as_errors(tab: Any, turnwise: Any, tmp_path: Path) -> None:
+    suite = '[[panels]]\nname = "flaky"\nenv = "toys/Flaky-v0"\nepisodes = 2\nagent = { max_turns = 5 }\n'
+    (tmp_path / "flaky.toml").write_text(suite, encoding="utf-8")
+    folder, Flaky.left = tmp_path / "flaky", 3  # both fail, and the first of them once more
+    with ThreadPoolExecutor(1) as pool:
+        said = pool.submit(turnwise, "bench", "random", "--suite", tmp_path / "flaky.toml", "--output", folder).result()
+    assert said.code == 0, said.err
+    assert len((folder / "flaky.jsonl").read_text().splitlines()) == 4
+    data = open_report(folder)
+    data.refresh()
+    parts = data.since(0)["parts"]
+    assert [group["won"] for group in parts["iteration/1"]["groups"]].count([None]) == 1
+    assert [len(group["won"]) for group in parts["iteration/1"]["groups"]] == [1, 1]
+    file = page_of(folder, "flaky")
+    results = visit(tab, file, "#/").inner_text()
+    assert "Episodes that ended as an error are in no rate and no mean." in results
+    assert re.search(r"flaky\s+1 of 2\s+RuntimeError in step\(\): the connection was lost", results), results
+    assert "2 of 2 tasks" in visit(tab, file, "#/panel/1").inner_text()
+    (folder / "card.json").unlink()
+    assert re.search(r"flaky\s+1 of 2\s+RuntimeError", visit(tab, page_of(folder, "half"), "#/").inner_text())
 
 
 def test_a_benchmark_that_is_being_played_shows_what_is_stored(bench: Path, tmp_path: Path) -> None:

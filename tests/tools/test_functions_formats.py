@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -202,6 +203,31 @@ def test_a_description_names_every_tool_and_argument(name: str) -> None:
     assert "a part of the name, in any case" in text
 
 
+@dataclasses.dataclass
+class Street:
+    name: str
+    number: int = 1
+
+
+@dataclasses.dataclass
+class Branch:
+    leaves: dict[str, float]
+    branches: list[Branch]
+
+
+def test_tags_name_the_members_of_objects() -> None:
+    def visit(street: Street, stops: list[Street] = [], tree: Branch | None = None, any: dict[str, Any] = {}) -> None:  # noqa: B006
+        """Go there."""
+
+    street = 'object {"name": string, "number": integer (optional)}'
+    lines = Toolbox([visit]).describe().splitlines()
+    assert lines[3] == f"  street ({street})"
+    assert lines[4].startswith(f"  stops (list of {street}, optional")
+    assert lines[5].startswith('  tree (object {"leaves": object of number, "branches": list of object {"leaves": ')
+    assert len(lines[5]) < 300  # a type that contains itself is described only so far
+    assert lines[6].startswith("  any (object, optional")
+
+
 def test_tags_are_described() -> None:
     assert Toolbox([samples.find, samples.paint]).describe().splitlines()[2:] == [
         "<find>...</find>  Find people by name. The book is small. Returns: The full names.",
@@ -212,7 +238,7 @@ def test_tags_are_described() -> None:
         "  thing (string)",
         "  colour (one of red, blue)",
         '  mode (one of wet, dry, optional, default "wet")',
-        "  at (object or null, optional)",
+        '  at (object {"x": integer, "y": integer (optional)} or null, optional)',
     ]
 
 

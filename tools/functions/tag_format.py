@@ -27,6 +27,8 @@ _OPENING: Final = re.compile(rf"<({NAME.pattern})\s*(/?)>")
 _ENTITY: Final = re.compile(r"&(amp|lt|#\d{1,5});")
 _LIKE_ENTITY: Final = re.compile(r"&(?=(?:amp|lt|#\d{1,5});)")
 _LIKE_TAG: Final = re.compile(r"<(?=/?[A-Za-z_])")
+_DEEPEST: Final = 6
+"""Steps into a schema that a description follows; schemas may contain themselves."""
 
 
 def parse(text: str, tools: Sequence[Tool]) -> ParsedCalls:
@@ -218,14 +220,33 @@ def _described(tool: Tool) -> str:
 
 def _type_name(schema: Schema, definitions: Schema, depth: int = 0) -> str:
     """Return the type of a schema in words."""
-    if "$ref" in schema and depth < 4:
+    deeper = depth < _DEEPEST
+    if "$ref" in schema and deeper:
         return _type_name(definitions.get(str(schema["$ref"]).rpartition("/")[2], {}), definitions, depth + 1)
     if isinstance(schema.get("enum"), list):
         return "one of " + ", ".join(map(str, schema["enum"]))
     for key in ("anyOf", "oneOf"):
-        if isinstance(schema.get(key), list) and depth < 4:
+        if isinstance(schema.get(key), list) and deeper:
             return " or ".join(_type_name(part, definitions, depth + 1) for part in schema[key])
     kind = schema.get("type", "value")
-    if kind == "array" and isinstance(schema.get("items"), Mapping) and depth < 4:
+    if kind == "array" and isinstance(schema.get("items"), Mapping) and deeper:
         return f"list of {_type_name(schema['items'], definitions, depth + 1)}"
+    if kind == "object" and deeper and (members := _members(schema, definitions, depth + 1)):
+        return f"object {members}"
     return str(schema.get("format") or kind)
+
+
+def _members(schema: Schema, definitions: Schema, depth: int) -> str:
+    """Return the members of an object, whose names a model cannot guess; "" if the schema does not say."""
+    properties, others = schema.get("properties"), schema.get("additionalProperties")
+    if isinstance(properties, Mapping) and properties:
+        required = schema.get("required") or ()
+        kinds = {
+            name: _type_name(part, definitions, depth) if isinstance(part, Mapping) else "value"
+            for name, part in properties.items()
+        }
+        words = (
+            f"{to_json(name)}: {kind}" + ("" if name in required else " (optional)") for name, kind in kinds.items()
+        )
+        return f"{{{', '.join(words)}}}"
+    return f"of {_type_name(others, definitions, depth)}" if isinstance(others, Mapping) and others else ""

@@ -170,9 +170,9 @@ def _entries(message: JsonObject) -> list[Any]:
 
 
 def _has_object(entry: object) -> bool:
-    """Return whether the arguments of a call are a JSON object; servers refuse others in earlier messages."""
+    """Return whether a call is one whose arguments are a JSON object; servers refuse others in earlier messages."""
     try:
-        return isinstance(json.loads(_function(entry)["arguments"]), dict)
+        return isinstance(entry, Mapping) and isinstance(json.loads(_function(entry)["arguments"]), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -184,7 +184,12 @@ def _with_ids(entries: Sequence[JsonObject], turn: int) -> list[Message]:
         id = entry.get("id")
         if not isinstance(id, str) or not id or any(call["id"] == id for call in calls):
             id = f"t{turn % 10_000:04}c{number % 1000:03}"
-        calls.append({"type": "function", **entry, "id": id})
+        call = {"type": "function", **entry, "id": id}
+        function = call.get("function")
+        if isinstance(function, Mapping) and not function.get("arguments"):
+            # servers that answer without arguments do not all read a call without them
+            call["function"] = {**function, "arguments": "{}"}
+        calls.append(call)
     return calls
 
 

@@ -10,7 +10,8 @@ function benchmarkPage(store) {
     marks: Object.fromEntries(Object.entries(panel.others).map(([name, rate]) => [name, /** @type {any} */ (rate).value]).filter(([, rate]) => rate !== null)),
     said: `${withInterval(panel.success, short)}` }));
   const mean = card.mean ? [{ name: `mean of ${card.played} panels`, value, low, high, said: withInterval({ value, low, high }, short), kind: "total" }] : [];
-  const absent = panels.filter((panel) => !panel.success);
+  const absent = panels.filter((panel) => !panel.success), faulty = played.filter((panel) => panel.errors > 0);
+  const withShare = (/** @type {string} */ number, /** @type {number | null} */ share) => share !== null && share < 1 ? `${number} (${percent(share)} known)` : number;
   const episodes = played.reduce((sum, panel) => sum + panel.tasks, 0);
   return [
     h("h1", {}, line(run.name, 80)),
@@ -31,8 +32,11 @@ function benchmarkPage(store) {
       h("p", { class: "quiet" }, "Shares are of turns; tokens, seconds and cost are of an episode."),
       table(["panel", "turns", "unparsable", "inadmissible", "cut", "prompt tokens", "response tokens", "seconds", "cost"], played.map((panel) => [
         link(panel), plain(panel.turns), percent(panel.unparsable), percent(panel.inadmissible), percent(panel.truncated),
-        ...["prompt_tokens", "response_tokens"].map((key) => (panel[key] === null ? "–" : count(Math.round(panel[key])))), plain(panel.seconds), plain(panel.cost)])),
+        ...["prompt_tokens", "response_tokens"].map((key) => (panel[key] === null ? "–" : withShare(count(Math.round(panel[key])), panel.counted))), plain(panel.seconds),
+        panel.cost === null ? "–" : withShare(plain(panel.cost), panel.priced)])),
     ],
+    faulty.length > 0 && [h("h2", {}, "Errors"), h("p", { class: "quiet" }, "Episodes that ended as an error are in no rate and no mean."),
+      table(["panel", "episodes", "why"], faulty.map((panel) => [link(panel), `${count(panel.errors)} of ${count(panel.tasks)}`, line(panel.error, 400)]), 3)],
     absent.length > 0 && [h("h2", {}, "Not played"), table(["panel", "why"], absent.map((panel) => [line(panel.name), `${panel.status === "unavailable" ? "not available" : "not playable by this player"}: ${line(panel.reason, 400)}`]), 2)],
     command(run),
     versions(run),

@@ -124,6 +124,7 @@ def test_calls_that_are_refused_have_a_result_each(server: ToyServer, opened: Ex
         return "wine"
 
     server.script += [
+        answer({"tool_calls": ["read", None]}),  # no calls at all go back as text
         answer({"tool_calls": [{**called("read", '{"shelf": 1}'), "id": "a"}, {**called("raed", "{}"), "id": "b"}]}),
         answer({"tool_calls": [{**called("read", '{"shelf": '), "id": "c"}, {**called("read", "{}"), "id": "d"}]}),
         answer({"tool_calls": [called("answer", '{"text": "done"}')]}),
@@ -139,6 +140,26 @@ def test_calls_that_are_refused_have_a_result_each(server: ToyServer, opened: Ex
     assert sent[-2]["role"] == "assistant"  # arguments that are no JSON go back as text: servers refuse them as calls
     assert "tool_calls" not in sent[-2]
     assert sent[-1]["content"].startswith("Nothing was done: call 1: the call is not valid JSON")
+
+
+@pytest.mark.parametrize("arguments", ["", None, {}, "{}"])
+def test_a_call_without_arguments_goes_back_with_an_empty_object(
+    server: ToyServer, opened: ExitStack, arguments: object
+) -> None:
+    def wait() -> str:
+        """Wait."""
+        return "waited"
+
+    server.script += [
+        answer({"tool_calls": [called("wait", arguments)]}),
+        answer({"tool_calls": [called("answer", '{"text": "done"}')]}),
+    ]
+    make = partial(ToolEnv, "Wait.", lambda task: {}, [wait], lambda world, reply: True, native=True)
+    (group,) = rollout(Agent(parser="whole"), connect(server, opened, tools=True), ["task"], make=make)
+    assert group.trajectories[0].won
+    asked, result = server.sent("/chat/completions")[-1]["messages"][-2:]
+    assert asked["tool_calls"][0]["function"] == {"name": "wait", "arguments": "{}"}
+    assert result["content"] == "waited"
 
 
 def test_an_image_follows_the_results(server: ToyServer, opened: ExitStack) -> None:
