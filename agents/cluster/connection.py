@@ -1,7 +1,7 @@
 """The Ray cluster of this process: joined or started, with room reserved for engines, and left again.
 
-Ray places the engines (a placement group) and finds out that a process has died. This is the only module that imports
-Ray; everything else sees handles of actors, references, and `ActorLost`.
+Ray places the engines (a placement group) and finds out that a process has died. Beside `checks`, this is the only module
+that imports Ray; everything else sees handles of actors, references, and `ActorLost`.
 
 Not included: Ray Client (``ray://``), since a rollout sends many small requests. Run the driver on a node.
 """
@@ -21,13 +21,14 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from turnwise.agents.cluster.head import HeadWatch, greet
+from turnwise.agents.cluster.checks import check_address, own_cores, require_ray
+from turnwise.agents.cluster.head import HeadWatch
 from turnwise.agents.cluster.settings import ClusterNode, ClusterSettings
 from turnwise.agents.errors import SamplerError
 from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.processes.failures import complete, message_of
 
-__all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "check_address", "own_cores", "require_ray"]
+__all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings"]
 
 SLICE = 5.0
 """Seconds of waiting for an answer between two looks at the head; and in which a cluster without one must be left."""
@@ -41,25 +42,6 @@ MAX_CALLS = 10_000
 
 class ActorLost(Exception):
     """The process of an actor has died, cannot be reached, or did not answer in time."""
-
-
-def require_ray() -> Any:
-    """Return the package ray.
-
-    Raises:
-        SamplerError: it is not installed.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported over the network unless asked for
-    try:
-        import ray
-    except ImportError as error:
-        raise SamplerError("a cluster needs Ray; pip install 'turnwise[ray]'") from error
-    return ray
-
-
-def own_cores() -> int:
-    """Return how many cores this process may use, which are the CPUs of a cluster that it starts."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Cluster:
@@ -349,8 +331,6 @@ class Cluster:
         try:
             with _visible(self.settings.visible), _sigterm_kept():
                 self._ray.init(**options)
-        except ConnectionError as error:
-            raise SamplerError(_no_cluster(address)) from error
         except Exception as error:  # Ray raises bare ones, as when a node does not start in time
             raise SamplerError(_not_joined(address, str(error))) from error
 
@@ -394,54 +374,6 @@ def _times(has: float, need: float) -> float:
 def _amount(cpus: float, gpus: float) -> str:
     """Return resources in words."""
     return f"{cpus:g} CPU{'' if cpus == 1 else 's'} and {gpus:g} GPU{'' if gpus == 1 else 's'}"
-
-
-def check_address(address: str) -> str:
-    """Return the address of a cluster as "host:port" after checking that it answers there; "local" stays as it is.
-
-    Ray remembers the address of a cluster whose processes were killed, and would wait for it for minutes.
-
-    Raises:
-        SamplerError: it is no address, nothing answers there, or "auto" finds no cluster.
-    """
-    if address == "local":
-        return address
-    target, source = (address, "") if address != "auto" else _remembered_address()
-    host, _, port = target.rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
-        key = source or "cluster.address"
-        raise SamplerError(f'{key} must be "local", "auto" or "host:port", got "{target}"')
-    try:
-        greet(target)
-    except (OSError, OverflowError) as error:
-        reason = "it does not answer as Ray does" if isinstance(error, TimeoutError) else str(error)
-        where, advice = (f"{target} ({source})", "start one with `ray start --head`") if source else (target, "")
-        raise SamplerError(
-            f"no Ray cluster can be reached at {where}: {reason}; {advice or 'see `ray status` there'}"
-        ) from error
-    return target
-
-
-def _remembered_address() -> tuple[str, str]:
-    """Return the address that "auto" means on this machine, and where it comes from.
-
-    Raises:
-        SamplerError: no cluster is known.
-    """
-    if named := os.environ.get("RAY_ADDRESS"):
-        return named, "RAY_ADDRESS"
-    require_ray()
-    from ray._private.services import get_ray_address_from_environment
-
-    try:
-        return str(get_ray_address_from_environment("auto", None)), "the cluster that was started last on this machine"
-    except ConnectionError as error:
-        raise SamplerError(_no_cluster("auto")) from error
-
-
-def _no_cluster(address: str) -> str:
-    start = 'start one with `ray start --head`, or set cluster.address = "local"'
-    return f'no Ray cluster was found at the address "{address}"; {start}'
 
 
 def _not_joined(address: str, text: str) -> str:
