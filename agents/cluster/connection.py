@@ -1,7 +1,7 @@
 """The Ray cluster of this process: joined or started, with room reserved for engines, and left again.
 
-Ray places the engines (a placement group) and finds out that a process has died. Beside `checks`, this is the only module
-that imports Ray; everything else sees handles of actors, references, and `ActorLost`.
+Ray places the engines (a placement group) and finds out that a process has died. Beside `checks`, this is the only
+module that imports Ray; everything else sees handles of actors, references, and `ActorLost`.
 
 Not included: Ray Client (``ray://``), since a rollout sends many small requests. Run the driver on a node.
 """
