@@ -45,5 +45,5 @@ while kill -0 $trainer 2> /dev/null; do # a signal ends `wait`, and the run goes
     code=$?
 done
 kill $ray
-[ -z "$again" ] || scontrol requeue "$SLURM_JOB_ID"
+[ "$code" = 130 ] && [ -n "$again" ] && scontrol requeue "$SLURM_JOB_ID"
 exit $code
