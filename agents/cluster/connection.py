@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from turnwise.agents.cluster.checks import check_address, own_cores, require_ray
@@ -36,6 +36,8 @@ POLL = 0.2
 """Seconds between two looks at whether room was found, or a clock that stands still goes on."""
 LOCAL_WAIT = 20.0
 """Seconds to wait for room on a cluster that was started here, where no nodes join late."""
+START = 180
+"""Seconds in which a cluster on this machine must start; Ray's own limit of 30 is missed where others compute."""
 MAX_CALLS = 10_000
 """Requests of an engine that Ray passes on at once; the engine has a limit of its own."""
 
@@ -329,7 +331,11 @@ class Cluster:
         if address == "local":
             options |= {"num_cpus": own_cores(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         try:
-            with _visible(self.settings.visible), _sigterm_kept():
+            with ExitStack() as during:
+                during.enter_context(_sigterm_kept())
+                during.enter_context(_variables(CUDA_VISIBLE_DEVICES=self.settings.visible))
+                if address == "local":
+                    during.enter_context(patient_start())
                 self._ray.init(**options)
         except Exception as error:  # Ray raises bare ones, as when a node does not start in time
             raise SamplerError(_not_joined(address, str(error))) from error
@@ -366,6 +372,31 @@ def _sigterm_kept() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def patient_start() -> Iterator[None]:
+    """Let Ray wait `START` seconds for the head and the node that it starts; it has a variable for the head alone."""
+    from ray._private import services
+
+    look = services.get_node
+
+    def wait_for_node(*arguments: Any) -> Any:
+        end = time.monotonic() + START
+        while True:
+            try:
+                return look(*arguments)
+            except RuntimeError:  # it has not registered yet; Ray looks again for 30 s in all
+                if time.monotonic() > end:
+                    raise
+                time.sleep(POLL)
+
+    services.get_node = wait_for_node
+    try:
+        with _variables(RAY_gcs_server_port_wait_time_s=str(START)):
+            yield
+    finally:
+        services.get_node = look
+
+
 def _times(has: float, need: float) -> float:
     """Return how often a need fits, infinity if there is none."""
     return has // need if need else float("inf")
@@ -398,16 +429,14 @@ def _reason(text: str) -> str:
 
 
 @contextmanager
-def _visible(devices: str | None) -> Iterator[None]:
-    """Set CUDA_VISIBLE_DEVICES for the processes of a cluster that starts; None: leave it."""
-    name = "CUDA_VISIBLE_DEVICES"
-    before = os.environ.get(name)
-    if devices is not None:
-        os.environ[name] = devices
+def _variables(**values: str | None) -> Iterator[None]:
+    """Set environment variables for the processes of a cluster that starts; None: leave it as it is."""
+    before = {name: os.environ.get(name) for name, value in values.items() if value is not None}
+    os.environ.update({name: value for name, value in values.items() if value is not None})
     try:
         yield
     finally:
-        if devices is not None:
+        for name, value in before.items():
             os.environ.pop(name, None)
-            if before is not None:
-                os.environ[name] = before
+            if value is not None:
+                os.environ[name] = value

@@ -22,7 +22,7 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 
-from turnwise.agents.cluster import head  # noqa: E402
+from turnwise.agents.cluster import connection, head  # noqa: E402
 from turnwise.agents.cluster.checks import check_address  # noqa: E402
 from turnwise.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
@@ -160,6 +160,30 @@ def test_an_address_of_another_form_is_refused_wherever_it_comes_from(
         check_address("auto")
     with pytest.raises(SamplerError, match=address):
         check_address(address)
+
+
+def test_a_node_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = pytest.importorskip("ray._private.services")
+    monkeypatch.setattr(connection, "POLL", 0.0)
+    variable = "RAY_gcs_server_port_wait_time_s"
+    looks = iter([RuntimeError("not registered"), RuntimeError("not registered"), {"state": "ALIVE"}])
+
+    def look(address: str, node: str) -> object:
+        result = next(looks)
+        if isinstance(result, RuntimeError):
+            raise result
+        return result
+
+    monkeypatch.setattr(services, "get_node", look)
+    with connection.patient_start():
+        assert services.get_node("127.0.0.1:6379", "n") == {"state": "ALIVE"}
+        assert os.environ[variable] == str(connection.START)
+    assert services.get_node is look
+    assert variable not in os.environ
+    monkeypatch.setattr(connection, "START", 0)
+    looks = iter([RuntimeError("not registered")] * 9)
+    with connection.patient_start(), pytest.raises(RuntimeError, match="not registered"):
+        services.get_node("127.0.0.1:6379", "n")
 
 
 HEAD = """
