@@ -17,22 +17,21 @@ port=6379
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN
 RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 
+until_head() { # answers, for five minutes
+    timeout 300 bash -c "until (exec 3<> /dev/tcp/$1/$2) 2> /dev/null; do sleep 1; done"
+}
 start_ray() { # on every node; the first GPU of the first node is the learner's
     if [ "$SLURM_PROCID" = 0 ]; then
         CUDA_VISIBLE_DEVICES=$(cut -s -d, -f2- <<< "${CUDA_VISIBLE_DEVICES:-}")
         export CUDA_VISIBLE_DEVICES
         exec ray start --block --head --port="$2" --include-dashboard=false
     fi
-    until (exec 3<> "/dev/tcp/$1/$2") 2> /dev/null; do sleep 1; done
-    exec ray start --block --address="$1:$2"
+    until_head "$1" "$2" && exec ray start --block --address="$1:$2"
 }
-export -f start_ray
-srun --cpus-per-task="$SLURM_CPUS_ON_NODE" --kill-on-bad-exit bash -c 'start_ray "$@"' _ "$head" "$port" &> "ray-$SLURM_JOB_ID.log" &
+export -f until_head start_ray
+srun --cpus-per-task="$SLURM_CPUS_ON_NODE" bash -c 'start_ray "$@"' _ "$head" "$port" &> "ray-$SLURM_JOB_ID.log" &
 ray=$!
-until (exec 3<> "/dev/tcp/$head/$port") 2> /dev/null; do
-    kill -0 $ray || exit 1 # Ray's log says why
-    sleep 1
-done
+until_head "$head" "$port" || exit 1 # ray-JOB.log says why
 
 resume=()
 [ -e "$folder/run.toml" ] && resume=(--resume)
