@@ -12,8 +12,8 @@
 #SBATCH --open-mode=append
 run=$1 folder=$2
 shift 2
-head=$(hostname) # the script runs on the first node
-port=6379
+head=$SLURMD_NODENAME # the first node, on which this script runs
+port=${RAY_PORT:-6379}
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN
 RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 
