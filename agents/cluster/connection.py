@@ -379,7 +379,7 @@ def patient_start() -> Iterator[None]:
 
     look = services.get_node
 
-    def wait_for_node(*arguments: Any) -> Any:
+    def wait_for_node(*arguments: str) -> object:
         end = time.monotonic() + START
         while True:
             try:
