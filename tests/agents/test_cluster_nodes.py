@@ -40,8 +40,9 @@ TOY = "toys.cluster_engine:Engine"
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    started = Nodes(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-    yield started
+    with connection.patient_start():  # also for the nodes that tests add
+        started = Nodes(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        yield started
     ray.shutdown()
     started.shutdown()
 
@@ -188,9 +189,11 @@ def test_a_node_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 HEAD = """
 from ray.cluster_utils import Cluster
+from turnwise.agents.cluster.connection import patient_start
 
 node = {"num_cpus": 1, "object_store_memory": 2**27, "include_dashboard": False}
-nodes = Cluster(initialize_head=True, head_node_args=node)
+with patient_start():
+    nodes = Cluster(initialize_head=True, head_node_args=node)
 print(nodes.address, flush=True)
 input()
 nodes.shutdown()
