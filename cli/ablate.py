@@ -80,7 +80,7 @@ class AblationProgress:
             self.at[key] = int(event.get("iteration") or 0)
         if event.get("seconds_left") is not None:
             self.until[key] = time.monotonic() + event["seconds_left"]
-        if phase in {"train", "tick", "evaluation"}:
+        if phase in {"train", "tick", "evaluation"} or event.get("waits"):
             self.latest[key] = event
         if phase == "ended" and event["finished"] and job.name != WARM:
             self.took.append(time.monotonic() - self.begun[key])
@@ -132,6 +132,8 @@ class AblationProgress:
         event = self.latest.get(key)
         if job.state != "running" or event is None:
             return Text({"running": "…", "waiting": "·"}.get(job.state, job.state), style="dim")
+        if event.get("waits"):
+            return Text("waits", style="dim")
         if event["phase"] == "tick" and event["what"] in SHORT:
             return Text(f"{SHORT[event['what']]} {100 * event['done'] // max(1, event['total'])} %", style="cyan")
         shown = f" {percent(self.success[key])}" if key in self.success else ""

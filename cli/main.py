@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import threading
 import warnings
@@ -47,6 +46,7 @@ from turnwise.cli import (
 from turnwise.cli.console import complain, discard_output, print_exception, say, visible_logs
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
 from turnwise.cli.serving import commands as serve
+from turnwise.processes.endings import stop_at_endings
 from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.registry import names_from_files
 
@@ -193,9 +193,7 @@ def main() -> None:
     """Run the console script `turnwise`. SIGTERM, which cluster schedulers send, and SIGHUP, when a terminal closes,
     stop it as Ctrl-C does.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    stop_at_endings()
     threading.excepthook = lambda failed: print_exception(
         failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback
     )

@@ -154,8 +154,13 @@ def start_line(run: Run, *, resume: bool) -> str:
     plan += [f"{train.iterations} iterations of {train.groups} tasks x {train.group_size} episodes"]
     plan += [f"evaluation on {run.evaluation.episodes} tasks"] if run.evaluation.episodes else []
     past = [event for event in read_events(run.folder / "metrics.jsonl") if event.get("phase") == "train"]
-    seconds = past[-1].get("seconds_left") if resume and past else None
-    time_left = "time estimated after the first iteration" if seconds is None else f"about {duration(seconds)} left"
+    time_left = "time estimated after the first iteration"
+    if resume and past:
+        recent = [event["seconds"] for event in past[-10:]]
+        left = (
+            (train.iterations - past[-1]["iteration"]) * sum(recent) / len(recent)
+        )  # the run may be longer than it was
+        time_left = f"about {duration(left)} left"
     verb = "continuing" if resume else "training"
     return f"{verb} {run.name}: folder {run.folder}; device {policy.device}; {model}; {', '.join(plan)}; {time_left}"
 

@@ -116,7 +116,7 @@ HEAVY: dict[str, set[str]] = {
         "agents/samplers/weight_files.py",
     },
     "vllm": {"agents/samplers/vllm", "agents/samplers/weight_transfer.py"},
-    "ray": {"agents/cluster/connection.py"},
+    "ray": {"agents/cluster/checks.py", "agents/cluster/connection.py"},
     "httpx": {"agents/samplers/openai/client.py"},
     "zstandard": {"agents/files/trajectory_files.py", "tools/bounded_input.py"},
     "polars": {"tools/readers/parquet_rows.py"},

@@ -70,7 +70,10 @@ class Evaluations:
             few = draw_by_part(panel.tasks, section.episodes_during_training, panel.seed, panel.parts())
             panel = replace(panel, tasks=few)
         name, measure = f"{self.name}, iteration {step}", partial(self._measure, step, panel, sampler)
-        result = measure() if self.shared is None or step else self.shared.result(panel, name, measure)
+        if self.shared is None or step:
+            result = measure()
+        else:
+            result = self.shared.result(panel, name, measure, partial(self.report.begin, waits=True))
         summary = result.summary()
         self.report.event(
             "evaluation",

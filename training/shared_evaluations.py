@@ -46,20 +46,27 @@ class SharedEvaluations:
     folder: Path
     run: Run
 
-    def result(self, panel: Panel, name: str, measure: Callable[[], EvaluationResult]) -> EvaluationResult:
+    def result(
+        self, panel: Panel, name: str, measure: Callable[[], EvaluationResult], report: Callable[[str], object]
+    ) -> EvaluationResult:
         """Return the evaluation of the run's first checkpoint on a panel; it is measured unless the folder has it.
 
         Args:
             panel: the tasks.
             name: of the result.
             measure: plays the panel.
+            report: called with a sentence before this process waits for another one that measures.
 
         Raises:
             Interrupted: Ctrl-C while the panel is played; nothing is kept then.
             StoreError: the folder cannot be written or locked.
         """
         folder = self.folder / self.key(panel)
-        with locked(folder, "evaluating for", wait=True):
+
+        def tell(process: str) -> None:
+            report(f"waiting for process {process}, which evaluates the same weights on the same tasks")
+
+        with locked(folder, "evaluating for", on_wait=tell):
             stored = _read(folder / RESULT)
             if stored is not None:
                 return replace(stored, name=name)

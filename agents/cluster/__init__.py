@@ -4,7 +4,8 @@
     routing.py       which engine answers an episode
     engine_host.py   what runs inside an engine's process
     weight_chunks.py weights on their way through Ray's object store
-    connection.py    the only module that imports Ray
+    checks.py        what is checked before a cluster is joined or started
+    connection.py    the only module beside it that imports Ray
 
 Not included: an engine that spans several machines, and weights from GPU to GPU (NCCL).
 """

@@ -1,7 +1,7 @@
 """The Ray cluster of this process: joined or started, with room reserved for engines, and left again.
 
-Ray places the engines (a placement group) and finds out that a process has died. This is the only module that imports
-Ray; everything else sees handles of actors, references, and `ActorLost`.
+Ray places the engines (a placement group) and finds out that a process has died. Beside `checks`, this is the only
+module that imports Ray; everything else sees handles of actors, references, and `ActorLost`.
 
 Not included: Ray Client (``ray://``), since a rollout sends many small requests. Run the driver on a node.
 """
@@ -18,16 +18,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from turnwise.agents.cluster.head import HeadWatch, greet
+from turnwise.agents.cluster.checks import check_address, own_cores, require_ray
+from turnwise.agents.cluster.head import HeadWatch
 from turnwise.agents.cluster.settings import ClusterNode, ClusterSettings
 from turnwise.agents.errors import SamplerError
 from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.processes.failures import complete, message_of
 
-__all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "check_address", "own_cores", "require_ray"]
+__all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings"]
 
 SLICE = 5.0
 """Seconds of waiting for an answer between two looks at the head; and in which a cluster without one must be left."""
@@ -35,31 +36,14 @@ POLL = 0.2
 """Seconds between two looks at whether room was found, or a clock that stands still goes on."""
 LOCAL_WAIT = 20.0
 """Seconds to wait for room on a cluster that was started here, where no nodes join late."""
+START = 180
+"""Seconds in which a cluster on this machine must start; Ray's own limit of 30 is missed where others compute."""
 MAX_CALLS = 10_000
 """Requests of an engine that Ray passes on at once; the engine has a limit of its own."""
 
 
 class ActorLost(Exception):
     """The process of an actor has died, cannot be reached, or did not answer in time."""
-
-
-def require_ray() -> Any:
-    """Return the package ray.
-
-    Raises:
-        SamplerError: it is not installed.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported over the network unless asked for
-    try:
-        import ray
-    except ImportError as error:
-        raise SamplerError("a cluster needs Ray; pip install 'turnwise[ray]'") from error
-    return ray
-
-
-def own_cores() -> int:
-    """Return how many cores this process may use, which are the CPUs of a cluster that it starts."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Cluster:
@@ -347,10 +331,12 @@ class Cluster:
         if address == "local":
             options |= {"num_cpus": own_cores(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         try:
-            with _visible(self.settings.visible), _sigterm_kept():
+            with ExitStack() as during:
+                during.enter_context(_sigterm_kept())
+                during.enter_context(_variables(CUDA_VISIBLE_DEVICES=self.settings.visible))
+                if address == "local":
+                    during.enter_context(patient_start())
                 self._ray.init(**options)
-        except ConnectionError as error:
-            raise SamplerError(_no_cluster(address)) from error
         except Exception as error:  # Ray raises bare ones, as when a node does not start in time
             raise SamplerError(_not_joined(address, str(error))) from error
 
@@ -386,6 +372,31 @@ def _sigterm_kept() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def patient_start() -> Iterator[None]:
+    """Let Ray wait `START` seconds for the head and the node that it starts; it has a variable for the head alone."""
+    from ray._private import services
+
+    look = services.get_node
+
+    def wait_for_node(*arguments: str) -> object:
+        end = time.monotonic() + START
+        while True:
+            try:
+                return look(*arguments)
+            except RuntimeError:  # it has not registered yet; Ray looks again for 30 s in all
+                if time.monotonic() > end:
+                    raise
+                time.sleep(POLL)
+
+    services.get_node = wait_for_node
+    try:
+        with _variables(RAY_gcs_server_port_wait_time_s=str(START)):
+            yield
+    finally:
+        services.get_node = look
+
+
 def _times(has: float, need: float) -> float:
     """Return how often a need fits, infinity if there is none."""
     return has // need if need else float("inf")
@@ -394,54 +405,6 @@ def _times(has: float, need: float) -> float:
 def _amount(cpus: float, gpus: float) -> str:
     """Return resources in words."""
     return f"{cpus:g} CPU{'' if cpus == 1 else 's'} and {gpus:g} GPU{'' if gpus == 1 else 's'}"
-
-
-def check_address(address: str) -> str:
-    """Return the address of a cluster as "host:port" after checking that it answers there; "local" stays as it is.
-
-    Ray remembers the address of a cluster whose processes were killed, and would wait for it for minutes.
-
-    Raises:
-        SamplerError: it is no address, nothing answers there, or "auto" finds no cluster.
-    """
-    if address == "local":
-        return address
-    target, source = (address, "") if address != "auto" else _remembered_address()
-    host, _, port = target.rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
-        key = source or "cluster.address"
-        raise SamplerError(f'{key} must be "local", "auto" or "host:port", got "{target}"')
-    try:
-        greet(target)
-    except (OSError, OverflowError) as error:
-        reason = "it does not answer as Ray does" if isinstance(error, TimeoutError) else str(error)
-        where, advice = (f"{target} ({source})", "start one with `ray start --head`") if source else (target, "")
-        raise SamplerError(
-            f"no Ray cluster can be reached at {where}: {reason}; {advice or 'see `ray status` there'}"
-        ) from error
-    return target
-
-
-def _remembered_address() -> tuple[str, str]:
-    """Return the address that "auto" means on this machine, and where it comes from.
-
-    Raises:
-        SamplerError: no cluster is known.
-    """
-    if named := os.environ.get("RAY_ADDRESS"):
-        return named, "RAY_ADDRESS"
-    require_ray()
-    from ray._private.services import get_ray_address_from_environment
-
-    try:
-        return str(get_ray_address_from_environment("auto", None)), "the cluster that was started last on this machine"
-    except ConnectionError as error:
-        raise SamplerError(_no_cluster("auto")) from error
-
-
-def _no_cluster(address: str) -> str:
-    start = 'start one with `ray start --head`, or set cluster.address = "local"'
-    return f'no Ray cluster was found at the address "{address}"; {start}'
 
 
 def _not_joined(address: str, text: str) -> str:
@@ -466,16 +429,14 @@ def _reason(text: str) -> str:
 
 
 @contextmanager
-def _visible(devices: str | None) -> Iterator[None]:
-    """Set CUDA_VISIBLE_DEVICES for the processes of a cluster that starts; None: leave it."""
-    name = "CUDA_VISIBLE_DEVICES"
-    before = os.environ.get(name)
-    if devices is not None:
-        os.environ[name] = devices
+def _variables(**values: str | None) -> Iterator[None]:
+    """Set environment variables for the processes of a cluster that starts; None: leave it as it is."""
+    before = {name: os.environ.get(name) for name, value in values.items() if value is not None}
+    os.environ.update({name: value for name, value in values.items() if value is not None})
     try:
         yield
     finally:
-        if devices is not None:
+        for name, value in before.items():
             os.environ.pop(name, None)
-            if before is not None:
-                os.environ[name] = before
+            if value is not None:
+                os.environ[name] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,13 +20,13 @@ _held: dict[Path, tuple[int, int]] = {}
 
 
 @contextmanager
-def locked(folder: Path, activity: str, *, wait: bool = False) -> Iterator[None]:
+def locked(folder: Path, activity: str, *, on_wait: Callable[[str], object] | None = None) -> Iterator[None]:
     """Make a folder and lock it against other processes; the system releases the lock when this process ends.
 
     Args:
         folder: the folder; its file ``.lock`` names the process.
         activity: what the process does there, for the message of another one: "training in".
-        wait: until no other process holds the lock.
+        on_wait: called with the id of the process that holds the lock, before this one waits for it; None: it does not.
 
     Raises:
         FolderInUse: another process holds the lock, and this one does not wait.
@@ -40,12 +40,16 @@ def locked(folder: Path, activity: str, *, wait: bool = False) -> Iterator[None]
     path = folder.absolute()
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
-            raise FolderInUse(
-                f"process {holder} is already {activity} {folder}; wait for it, or choose another output"
-            ) from error
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+                if on_wait is None:
+                    raise FolderInUse(
+                        f"process {holder} is already {activity} {folder}; wait for it, or choose another output"
+                    ) from error
+                on_wait(holder)
+                fcntl.flock(handle, fcntl.LOCK_EX)
         except OSError as error:
             raise StoreError(
                 f"the output folder {folder} cannot be locked: {error.strerror}; network file systems may have no "

@@ -17,8 +17,9 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("envs", "agents", "credit", "training", "evaluation", "ablation", "report", "phone", "tools", "processes")
+LANGUAGES = {".py": "python", ".sh": "bash", ".toml": "toml", ".yaml": "yaml"}
 EXAMPLES = sorted(
-    path for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".toml") and path.stem != "__init__"
+    path for path in (ROOT / "examples").iterdir() if path.suffix in LANGUAGES and path.stem != "__init__"
 )
 MOVED = {  # page of the site -> file of the repository
     "index.md": "README.md",
@@ -77,8 +78,7 @@ def page_text(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         return text
-    language = {".py": "python", ".toml": "toml"}[path.suffix]
-    return f"# {path.relative_to(ROOT)}\n\n```{language}\n{text}```\n"
+    return f"# {path.relative_to(ROOT)}\n\n```{LANGUAGES[path.suffix]}\n{text}```\n"
 
 
 def example_nav() -> list[dict[str, str]]:

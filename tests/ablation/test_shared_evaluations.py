@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,20 @@ from turnwise.ablation.plan import Ablation, is_axis, plan
 from turnwise.ablation.process_pool import PooledRun
 from turnwise.ablation.results import ablation_results
 from turnwise.agents.models.model_folder import load_model
-from turnwise.cli.ablate import jobs_of
+from turnwise.cli.ablate import AblationProgress, jobs_of
 from turnwise.training import Run, train
 from turnwise.training.run_folder.metrics import read_events
 from turnwise.training.shared_evaluations import SharedEvaluations
 
+HOLD = """
+import sys
+from pathlib import Path
+from turnwise.agents.files.folder_lock import locked
+
+with locked(Path(sys.argv[1]), "evaluating for"):
+    print("locked", flush=True)
+    input()
+"""
 TABLE = {
     "name": "corridor",
     "threads": 1,
@@ -176,3 +187,31 @@ def test_whatever_decides_the_episodes_makes_another_evaluation(tmp_path: Path) 
     begun = key()
     weights.write_text(json.dumps(manifest), encoding="utf-8")
     assert key() != begun
+
+
+def test_a_run_says_which_process_it_waits_for(tmp_path: Path, measured: list[str]) -> None:
+    (warm, first, *_) = jobs_of(ablation(tmp_path / "abl", "credit=grpo,gigpo"))
+    train(warm.run, evaluated=warm.evaluated)
+    (folder,) = [path.parent for path in tmp_path.glob("abl/**/result.json")]
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    heard: list[dict[str, Any]] = []
+    overview = AblationProgress([first], 1)
+    first.state = "running"
+
+    def listen(event: dict[str, Any]) -> None:
+        heard.append(event)
+        overview(first, event)
+        if event.get("waits"):
+            assert overview.cell(first).plain == "waits"
+            holder.communicate("\n")  # the other process has measured
+
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        train(first.run, evaluated=first.evaluated, on_event=listen)
+    (text,) = [event["text"] for event in heard if event.get("waits")]
+    assert text == f"waiting for process {holder.pid}, which evaluates the same weights on the same tasks"
+    assert overview.cell(first).plain != "waits"
+    assert len([name for name in measured if name.endswith("iteration 0")]) == 1

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +22,9 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 
-from turnwise.agents.cluster import head  # noqa: E402
-from turnwise.agents.cluster.connection import Cluster, ClusterSettings, check_address  # noqa: E402
+from turnwise.agents.cluster import connection, head  # noqa: E402
+from turnwise.agents.cluster.checks import check_address  # noqa: E402
+from turnwise.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.prompts.prompt import View  # noqa: E402
@@ -36,8 +40,9 @@ TOY = "toys.cluster_engine:Engine"
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    started = Nodes(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-    yield started
+    with connection.patient_start():  # also for the nodes that tests add
+        started = Nodes(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        yield started
     ray.shutdown()
     started.shutdown()
 
@@ -156,3 +161,84 @@ def test_an_address_of_another_form_is_refused_wherever_it_comes_from(
         check_address("auto")
     with pytest.raises(SamplerError, match=address):
         check_address(address)
+
+
+def test_a_node_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = pytest.importorskip("ray._private.services")
+    monkeypatch.setattr(connection, "POLL", 0.0)
+    variable = "RAY_gcs_server_port_wait_time_s"
+    looks = iter([RuntimeError("not registered"), RuntimeError("not registered"), {"state": "ALIVE"}])
+
+    def look(address: str, node: str) -> object:
+        result = next(looks)
+        if isinstance(result, RuntimeError):
+            raise result
+        return result
+
+    monkeypatch.setattr(services, "get_node", look)
+    with connection.patient_start():
+        assert services.get_node("127.0.0.1:6379", "n") == {"state": "ALIVE"}
+        assert os.environ[variable] == str(connection.START)
+    assert services.get_node is look
+    assert variable not in os.environ
+    monkeypatch.setattr(connection, "START", 0)
+    looks = iter([RuntimeError("not registered")] * 9)
+    with connection.patient_start(), pytest.raises(RuntimeError, match="not registered"):
+        services.get_node("127.0.0.1:6379", "n")
+
+
+HEAD = """
+from ray.cluster_utils import Cluster
+from turnwise.agents.cluster.connection import patient_start
+
+node = {"num_cpus": 1, "object_store_memory": 2**27, "include_dashboard": False}
+with patient_start():
+    nodes = Cluster(initialize_head=True, head_node_args=node)
+print(nodes.address, flush=True)
+input()
+nodes.shutdown()
+"""
+JOIN = """
+import functools
+import sys
+from ray._private import services
+from turnwise.agents.cluster.connection import Cluster, ClusterSettings
+from turnwise.agents.errors import SamplerError
+
+services.find_gcs_addresses = functools.cache(frozenset)  # of other clusters on this machine
+try:
+    cluster = Cluster(ClusterSettings(sys.argv[1]))
+    print("joined", len(cluster.nodes))
+    cluster.close()
+except SamplerError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_is_joined_with_its_token_alone(tmp_path: Path) -> None:
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "1" * 64}
+    plain = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
+    plain |= {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
+
+    def join(address: str, **variables: str) -> str:
+        words = [sys.executable, "-P", "-c", JOIN, address]
+        done = subprocess.run(words, env=plain | variables, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout.strip()
+
+    words = [sys.executable, "-P", "-c", HEAD]
+    with subprocess.Popen(words, env=plain | token, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as nodes:
+        assert nodes.stdout is not None
+        address = nodes.stdout.readline().strip()
+        assert join(address, **token) == "joined 1"
+        refused = f"the Ray cluster at {address} does not accept the token of this process; set RAY_AUTH_MODE=token"
+        assert join(address).startswith(refused)
+        assert join(address, RAY_AUTH_MODE="token").startswith(refused)  # the home has none
+        assert join(address, **token | {"RAY_AUTH_TOKEN": "2" * 64}).startswith(refused)
+        for name, text in ((".ray/auth_token", token["RAY_AUTH_TOKEN"]), ("ray/ray_current_cluster", address)):
+            (tmp_path / name).parent.mkdir()
+            (tmp_path / name).write_text(text)
+        assert join(address).startswith(refused)  # a token leaves the machine only if the user says so
+        assert join("auto", RAY_TMPDIR=str(tmp_path)) == "joined 1"
+        nodes.communicate("\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -143,8 +144,9 @@ def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:
     ):
         assert part in text
     assert "time estimated after the first iteration" in text
-    (tmp_path / "metrics.jsonl").write_text('{"phase": "train", "iteration": 3, "seconds_left": 61}\n')
-    assert "about 1 min 01 s left" in start_line(run, resume=True)
+    past = [{"phase": "train", "iteration": step, "seconds": 14 + step, "seconds_left": 9000} for step in (1, 2, 3)]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in past))
+    assert "about 1 min 04 s left" in start_line(run, resume=True)  # four of seven, whatever was planned before
 
 
 def test_in_a_terminal_there_is_a_table_a_curve_and_what_is_being_done() -> None:

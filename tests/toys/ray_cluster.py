@@ -13,16 +13,19 @@ def small_cluster(cpus: int) -> Iterator[None]:
     """Start a cluster, and stop it at the end of the block; SIGTERM keeps what it did before."""
     import ray
 
+    from turnwise.agents.cluster.connection import patient_start
+
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     before = signal.getsignal(signal.SIGTERM)
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        include_dashboard=False,
-        object_store_memory=200 * 2**20,
-        log_to_driver=False,
-        _node_ip_address="127.0.0.1",
-    )
+    with patient_start():
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            object_store_memory=200 * 2**20,
+            log_to_driver=False,
+            _node_ip_address="127.0.0.1",
+        )
     signal.signal(signal.SIGTERM, before)  # or other tests would have Ray's
     try:
         yield

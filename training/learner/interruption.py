@@ -6,10 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from turnwise.processes.endings import ENDINGS, is_repeated, stop_once
+
 
 @contextmanager
 def uninterrupted(work: str = "") -> Iterator[None]:
     """Delay Ctrl-C, and the signals that do the same, until the block is done; a second one interrupts at once.
+
+    SIGTERM and SIGHUP that the program `turnwise` receives again are the same request.
 
     Args:
         work: what is done, where it may take long: the first signal is answered with a sentence on standard error.
@@ -19,8 +23,10 @@ def uninterrupted(work: str = "") -> Iterator[None]:
         return
     pressed = 0
 
-    def hold(_: int, __: object) -> None:
+    def hold(number: int, _: object) -> None:
         nonlocal pressed
+        if is_repeated(number):
+            return
         pressed += 1
         if pressed > 1:
             raise KeyboardInterrupt
@@ -30,14 +36,14 @@ def uninterrupted(work: str = "") -> Iterator[None]:
             )
 
     before = signal.getsignal(signal.SIGINT)
-    endings = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    held = [signal.SIGINT, *(number for number in endings if signal.getsignal(number) is before)]
-    for number in held:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDINGS)}
+    handlers = {number: handler for number, handler in handlers.items() if handler in (before, stop_once)}
+    for number in handlers:
         signal.signal(number, hold)
     try:
         yield
     finally:
-        for number in held:
-            signal.signal(number, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     if pressed:
         raise KeyboardInterrupt

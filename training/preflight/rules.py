@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.cluster.connection import check_address, own_cores, require_ray
+from turnwise.agents.cluster.checks import check_address, own_cores, require_ray
 from turnwise.agents.samplers.base import MODEL_FREE
 from turnwise.envs import EnvError, NoExpert, demonstrators
 from turnwise.envs.info import ADMISSIBLE, NO_FORKS, Environment

@@ -51,10 +51,15 @@ class Reporter:
         if self._listener is not None:
             self._listener({"phase": "tick", "what": activity, "done": done, "total": total, **more})
 
-    def begin(self, step: str) -> None:
-        """Tell the listener what begins now, such as "loading the model"; nothing is heard until its end."""
+    def begin(self, step: str, *, waits: bool = False) -> None:
+        """Tell the listener what begins now, such as "loading the model"; nothing is heard until its end.
+
+        Args:
+            step: what begins.
+            waits: whether it is done when another process has done something.
+        """
         if self._listener is not None:
-            self._listener({"phase": "begin", "text": escaped(step)})
+            self._listener({"phase": "begin", "text": escaped(step), "waits": waits})
 
     def counting(self, activity: str, total: int) -> "EpisodeCount":
         """Return a callback that counts finished episodes out of `total`."""
