@@ -157,9 +157,8 @@ def start_line(run: Run, *, resume: bool) -> str:
     time_left = "time estimated after the first iteration"
     if resume and past:
         recent = [event["seconds"] for event in past[-10:]]
-        left = (
-            (train.iterations - past[-1]["iteration"]) * sum(recent) / len(recent)
-        )  # the run may be longer than it was
+        ahead = train.iterations - past[-1]["iteration"]  # the run may be longer than it was
+        left = ahead * sum(recent) / len(recent)
         time_left = f"about {duration(left)} left"
     verb = "continuing" if resume else "training"
     return f"{verb} {run.name}: folder {run.folder}; device {policy.device}; {model}; {', '.join(plan)}; {time_left}"
