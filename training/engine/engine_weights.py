@@ -6,7 +6,7 @@ from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.checkpoint_layout import adapted_layers, described_tensors, ignored_names
 from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.models.weights import base_model, has_adapter, is_adapter
-from turnwise.agents.samplers.vllm.arguments import installed_packages
+from turnwise.agents.samplers.vllm.arguments import check_dtype, installed_packages
 from turnwise.agents.samplers.vllm.engine import check_model
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
 from turnwise.training.config.sections import SamplerSection
