@@ -27,6 +27,8 @@ HEAD = 32
 LINEAR_HEAD = 128
 """Size of a head of linear attention, the smallest that vLLM computes on a CPU."""
 IMAGE, IMAGE_START, IMAGE_END, VIDEO = IMAGE_TOKENS = ("<image>", "<image_start>", "<image_end>", "<video>")
+SIZES = {"float32": 0.2, "bfloat16": 0.1}
+"""Standard deviation of matrices by the type in which vLLM computes; larger ones make more of its rounding."""
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/models.md"
 
 
@@ -272,7 +274,7 @@ def write_model(family: Family, folder: Path, seed: int = 3) -> Path:
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 if weight.ndim >= 2:
-                    weight.normal_(0.0, 0.2 if family.dtype == "float32" else 0.1)
+                    weight.normal_(0.0, SIZES[family.dtype])
                 elif "norm" in name or "bias" in name or "sinks" in name:
                     weight.add_(0.1 * torch.randn_like(weight))
             for name, buffer in model.named_buffers():

@@ -24,6 +24,7 @@ from toys.families import (
     IMAGE,
     IMAGE_END,
     IMAGE_START,
+    SIZES,
     VIDEO,
     Family,
     change_all,
@@ -114,14 +115,14 @@ def load(engine: Any, model: Any, folder: Path) -> None:
     engine.reset_prefix_cache()
 
 
-def with_adapter(folder: Path, **targets: Any) -> Any:
-    """Return the model of a folder with an adapter that changes something, and more of a model with larger weights."""
+def with_adapter(folder: Path, size: float, **targets: Any) -> Any:
+    """Return the model of a folder with an adapter that changes something."""
     torch.manual_seed(0)
     adapted = add_adapter(load_model(folder), LoraOptions(rank=4, **targets), base=str(folder))
     with torch.no_grad():
         for name, weight in adapted.named_parameters():
             if "lora_" in name:
-                weight.normal_(0.0, 0.2)
+                weight.normal_(0.0, size)
     return adapted
 
 
@@ -129,7 +130,7 @@ def gaps(family: Family, folder: Path) -> Iterator[tuple[str, float]]:
     """Yield differences: of the model that the engine started with, of new weights, and of adapters."""
     model, new = load_model(folder), load_model(folder)
     change_all(new)
-    adapted = with_adapter(folder)  # before vLLM changes classes of transformers
+    adapted = with_adapter(folder, SIZES[family.dtype])  # before vLLM changes classes of transformers
     adapters = {"enable_lora": True, "max_lora_rank": 8} if family.adapter else {}
     engine = start(folder, tokenizer(), CONTEXT, family.dtype, disable_log_stats=True, **adapters)
     yield "start", gap(engine, model)

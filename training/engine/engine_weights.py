@@ -21,20 +21,25 @@ LEFT_AS_THEY_WERE = {"gpt_oss": "experts"}
 """By model type, what vLLM 0.32 leaves as it was, without an error, when a running engine receives new weights."""
 
 
-def check_engine_model(folder: Path, section: SamplerSection) -> None:
+def check_engine_model(folder: Path, section: SamplerSection, dtype: str, *, sees: bool) -> None:
     """Refuse a model that vLLM cannot compute with, where it is installed: engines start after the warm start.
 
     Args:
         folder: of policy.model.
         section: the `[sampler]` section.
+        dtype: policy.dtype, which is the engine's too unless the section has one.
+        sees: whether the environment returns images.
 
     Raises:
         ConfigError: it has vLLM's reason.
     """
-    if section.engine != "vllm" or not installed_packages() or is_adapter(folder):
+    packages = installed_packages()
+    if section.engine != "vllm" or not packages or is_adapter(folder):
         return
+    package = next(iter(packages))
     try:
-        check_model(folder)
+        check_dtype(model_config(folder), section.dtype or dtype, package)
+        check_model(folder, package, sees=sees)
     except SamplerError as error:
         raise ConfigError(f'{error}; use another model, or sampler.engine = "transformers"') from error
 
