@@ -203,6 +203,11 @@ def test_episodes_are_shared_among_the_copies_and_stay_where_their_prefix_is(
     assert sorted(replicas[0] for replicas in chosen.values()) == [0, 0, 1, 1]
     for member in asked:
         sampler.forget(member.episode)
+    for number, parent in enumerate(asked):
+        fork = replace(request(4 + number, seed=4 + number), parent=parent.episode)
+        ask(sampler, fork)
+        assert chosen[str(fork.seed)] == chosen[str(parent.seed)][:1]
+        sampler.forget(fork.episode)
 
 
 @pytest.mark.vllm

@@ -225,7 +225,7 @@ class VLLMSampler(Sampler):
     async def _generate(self, answer: PartialAnswer) -> Any:
         request, begun = answer.request, len(answer.tokens)
         ends, stops = request.end.tokens if request.end else frozenset(), stop_strings(request)
-        home = self._routes.choose(request.episode) if self._routes is not None else None
+        home = self._routes.choose(request.episode, request.parent) if self._routes is not None else None
         return await self._engine.generate(
             [*request.prompt, *answer.tokens],
             images=None if self._images is None else self._images.inputs(request),
