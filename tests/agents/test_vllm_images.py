@@ -32,7 +32,7 @@ from turnwise.agents.vision.image_reader import reader_of  # noqa: E402
 from turnwise.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
 from turnwise.training.learner.policy import save_policy  # noqa: E402
 
-MEASURED = ["qwen3", "llava"]
+MEASURED = ["qwen3", "llava", "own"]
 MOST = 3
 
 

@@ -48,7 +48,7 @@ LLAVA = (
 def own(seed: int = 0) -> tuple[Any, Any]:
     """The package's new policy with its image encoder for screens."""
     return build_policy(
-        TEXTS, vocab=300, hidden=32, layers=2, heads=2, context=2048, seed=seed, vision=VisionSection(size=(24, 36))
+        TEXTS, vocab=300, hidden=64, layers=2, heads=2, context=2048, seed=seed, vision=VisionSection(size=(24, 36))
     )
 
 

@@ -14,6 +14,7 @@ from turnwise.agents.model_facts import BYTES
 from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.vllm.gpu_memory import UTILIZATION, EngineSize, engine_memory
+from turnwise.agents.samplers.vllm.own_models import architecture_of
 from turnwise.agents.samplers.vllm.transfer_choice import (
     Cards,
     cards_of,
@@ -233,6 +234,8 @@ def engine_arguments(
         arguments["enable_sleep_mode"] = True
     if "vision_config" in config:
         arguments |= _image_arguments(package)
+    if changes := architecture_of(config):
+        arguments["hf_overrides"] = changes
     return arguments | transfer_arguments(transfer_and_cards(settings, package)[0]) | options
 
 
