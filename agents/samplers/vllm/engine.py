@@ -26,7 +26,6 @@ from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.files.json_files import write_json
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.vllm.own_models import register_models
 from turnwise.agents.samplers.vllm.prompt_images import IMAGES_COMPUTED_CAUSALLY
 from turnwise.agents.vision.untyped import Processor
 from turnwise.registry import suggest
@@ -44,12 +43,7 @@ _INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_C
 """Limits of vector instructions that a run with one thread sets; they stop vLLM in bfloat16 on a CPU with AMX."""
 
 
-_CHECK = """
-import sys, vllm
-from turnwise.agents.samplers.vllm.own_models import register_models
-register_models()
-print(vllm.AsyncEngineArgs(model=sys.argv[1]).create_model_config().is_mm_prefix_lm)
-"""
+_CHECK = "import sys, vllm; print(vllm.AsyncEngineArgs(model=sys.argv[1]).create_model_config().is_mm_prefix_lm)"
 
 
 def check_model(folder: Path, package: str, *, sees: bool) -> None:
@@ -229,7 +223,6 @@ class VLLMEngine:
             import vllm
         except Exception as error:  # a wrong torchvision raises RuntimeError
             raise EngineFailed(f"vLLM cannot be imported: {_describe(error)}") from error
-        register_models()
         names = [field.name for field in dataclasses.fields(vllm.AsyncEngineArgs)]
         for name in arguments:
             if name not in names:

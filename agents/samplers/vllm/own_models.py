@@ -1,4 +1,7 @@
-"""Models of turnwise's own, which vLLM and transformers do not know by themselves."""
+"""Models of turnwise's own, which vLLM and transformers do not know by themselves.
+
+The entry point `vllm.general_plugins` of the package lets each of vLLM's processes call `register_models`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def architecture_of(config: JsonObject) -> JsonObject:
 
 
 def register_models() -> None:
-    """Let vLLM and transformers of this process know them."""
+    """Let vLLM and transformers know them in this process."""
     from vllm import ModelRegistry
 
     import turnwise.agents.vision.screen_tower  # noqa: F401 - transformers knows it from here on

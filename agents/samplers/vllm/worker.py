@@ -1,7 +1,6 @@
 """What vLLM's workers learn from turnwise: to load new weights and adapters, and to end with the process they serve.
 
-Importing this module makes our backend of vLLM's weight transfer, and models of our own, known to the worker that it
-extends.
+Importing this module makes our backend of vLLM's weight transfer known to the worker that it extends.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from turnwise.agents.samplers.shared_buffer import rebuild_arguments
 from turnwise.agents.samplers.vllm.gloo_backend import Described, Model, register_backend
 from turnwise.agents.samplers.vllm.layer_reload import LayerReload
 from turnwise.agents.samplers.vllm.memory_adapters import AdapterManager, add_adapter
-from turnwise.agents.samplers.vllm.own_models import register_models
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of, unpacked
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ __all__ = ["WorkerExtension"]
 
 if "vllm" in sys.modules:  # as in every worker
     register_backend()
-    register_models()
 
 
 class ModelRunner(Protocol):
