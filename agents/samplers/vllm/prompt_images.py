@@ -30,8 +30,8 @@ IMAGES_COMPUTED_CAUSALLY = (
 )
 
 
-class ModelConfig(Protocol):
-    """vLLM's configuration of the model."""
+class ImageModelConfig(Protocol):
+    """vLLM's configuration of a model that sees."""
 
     dtype: torch.dtype
     is_mm_prefix_lm: bool
@@ -45,7 +45,7 @@ class PromptImages:
         most: number of images in a prompt, at most.
     """
 
-    def __init__(self, reader: ImageReader, processor: Processor, config: ModelConfig, package: str) -> None:
+    def __init__(self, reader: ImageReader, processor: Processor, config: ImageModelConfig, package: str) -> None:
         """Keep both processors.
 
         Args:

@@ -7,10 +7,8 @@ number of its vectors, and in images that need not be square. `turnwise.agents.s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch import nn
 from vllm.config import VllmConfig
 from vllm.model_executor.models.llava import (
     LlavaDummyInputsBuilder,
@@ -22,8 +20,12 @@ from vllm.model_executor.models.llava import (
 from vllm.model_executor.models.utils import init_vllm_registered_model, maybe_prefix
 from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.parse import ImageSize
+from vllm.multimodal.processing import ProcessorInputs
 
 from turnwise.agents.vision.screen_tower import ScreenTower
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["ScreenLlava"]
 
@@ -45,7 +47,7 @@ class ScreenInfo(LlavaProcessingInfo):  # type: ignore[misc]
 class ScreenProcessor(LlavaMultiModalProcessor):  # type: ignore[misc]
     """Processes images; of a run only those with which vLLM looks how many tokens an image has."""
 
-    def get_dummy_inputs(self, seq_len: int, mm_counts: Mapping[str, int], mm_options: Any) -> Any:
+    def get_dummy_inputs(self, seq_len: int, mm_counts: Mapping[str, int], mm_options: object) -> ProcessorInputs:
         """Return a prompt with the ids of placeholders, since the tokenizer never makes them of a text."""
         inputs = super().get_dummy_inputs(seq_len, mm_counts, mm_options)
         inputs.prompt = [self.info.get_hf_config().image_token_index] * mm_counts.get("image", 0)
@@ -58,7 +60,7 @@ class ScreenLlava(LlavaForConditionalGeneration):  # type: ignore[misc]
 
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         """Make the layers as vLLM's LLaVA does, apart from the image encoder."""
-        nn.Module.__init__(self)
+        super(LlavaForConditionalGeneration, self).__init__()
         model = vllm_config.model_config
         config = self.config = model.hf_config
         self.multimodal_config = model.multimodal_config
@@ -80,9 +82,7 @@ class ScreenLlava(LlavaForConditionalGeneration):  # type: ignore[misc]
             )
         self.make_empty_intermediate_tensors = self.language_model.make_empty_intermediate_tensors
 
-    def embed_multimodal(self, **images: Any) -> Any:
+    def embed_multimodal(self, pixel_values: Tensor) -> Tensor:
         """Return the vectors of images, float [images, patches, hidden size of the decoder]."""
-        pixels: torch.Tensor | None = images.get("pixel_values")
-        if pixels is None:
-            return []
-        return self.multi_modal_projector(self.vision_tower(pixels).last_hidden_state)
+        vectors: Tensor = self.multi_modal_projector(self.vision_tower(pixel_values).last_hidden_state)
+        return vectors
