@@ -165,8 +165,8 @@ HEAVY: dict[str, set[str]] = {
     "uvicorn": {"processes/serving.py"},
 }
 
-# Modules that are made of torch, or of vLLM's layers, may import it at their top, as long as their package does not import
-# them at its top.
+# Modules that are made of torch, or of vLLM's layers, may import it at their top, as long as their package does not
+# import them at its top.
 AT_THE_TOP = {
     "torch": lambda file: file.startswith(
         ("training/", "agents/samplers/transformers/", "agents/vision/screen_tower", "agents/models/lora_layers")
