@@ -30,7 +30,7 @@ from turnwise.agents.samplers.vllm.prompt_images import IMAGES_COMPUTED_CAUSALLY
 from turnwise.agents.vision.untyped import Processor
 from turnwise.registry import suggest
 
-__all__ = ["VLLMEngine", "check_model"]
+__all__ = ["INSTRUCTIONS", "VLLMEngine", "check_model"]
 
 _ERROR = re.compile(r"\b((?:[\w.]+(?:Error|Exception)|terminate called[^:]*): .*)")
 _ECHO = re.compile("EngineDeadError|root cause|Worker failed with error|cancelled|validation error")
@@ -39,7 +39,7 @@ _INVALID = re.compile(r"Value error, (.*?) \[type=")
 """What is wrong with a configuration, as pydantic writes it."""
 
 
-_INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
+INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
 """Limits of vector instructions that a run with one thread sets; they stop vLLM in bfloat16 on a CPU with AMX."""
 
 
@@ -307,7 +307,7 @@ async def _shut_down(engine: Any) -> None:
 @contextmanager
 def _environment(scratch: Path, devices: str) -> Iterator[None]:
     """Set what vLLM and its processes read from the environment while they start."""
-    values: dict[str, str | None] = {"VLLM_NO_USAGE_STATS": "1", **dict.fromkeys(_INSTRUCTIONS)}
+    values: dict[str, str | None] = {"VLLM_NO_USAGE_STATS": "1", **dict.fromkeys(INSTRUCTIONS)}
     if devices:
         values["CUDA_VISIBLE_DEVICES"] = devices
     if not _verbose():
