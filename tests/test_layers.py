@@ -165,7 +165,8 @@ HEAVY: dict[str, set[str]] = {
     "uvicorn": {"processes/serving.py"},
 }
 
-# Modules that are made of torch may import it at their top, as long as their package does not import them at its top.
+# Modules that are made of torch, or of vLLM's layers, may import it at their top, as long as their package does not
+# import them at its top.
 AT_THE_TOP = {
     "torch": lambda file: file.startswith(
         ("training/", "agents/samplers/transformers/", "agents/vision/screen_tower", "agents/models/lora_layers")
@@ -173,6 +174,7 @@ AT_THE_TOP = {
     "peft": lambda file: file == "agents/models/lora_layers.py",
     "transformers": lambda file: file.startswith(("agents/samplers/transformers/", "agents/vision/screen_tower")),
     "triton": lambda file: file == "agents/samplers/transformers/page_kernel.py",
+    "vllm": lambda file: file == "agents/samplers/vllm/screen_model.py",
 }
 
 

@@ -61,9 +61,10 @@ class _Weights:
 class ClusterSampler(Sampler):
     """Samples from several engines on a Ray cluster.
 
-    A request goes to the engine that holds its episode's cache, otherwise to the one with the fewest episodes. Weights
-    go through the object store in chunks; each engine loads them as soon as it has answered the requests that it has,
-    or in the middle of them after `interrupt`, if it can.
+    A request goes to the engine that holds its episode's cache, or that of its parent, otherwise to the one with the
+    fewest episodes (`turnwise.agents.samplers.routing`). Weights go through the object store in chunks; each engine
+    loads them as soon as it has answered the requests that it has, or in the middle of them after `interrupt`, if it
+    can.
     """
 
     def __init__(self, name: str, settings: SamplerSettings, cluster: ClusterSettings, *, chunk: int = CHUNK) -> None:
@@ -206,7 +207,7 @@ class ClusterSampler(Sampler):
 
     async def _ask_engine(self, request: Request) -> Completion:
         """Return the answer of the episode's engine; one that is lost is started again in the background."""
-        engine = await self._engine_for(request.episode)
+        engine = await self._engine_for(request)
         actor = engine.actor
         engine.busy += 1
         try:
@@ -229,13 +230,13 @@ class ClusterSampler(Sampler):
                          vocabulary=self._settings.vocabulary, engine=name)  # fmt: skip
         return answer
 
-    async def _engine_for(self, episode: str) -> Engine:
+    async def _engine_for(self, request: Request) -> Engine:
         """Wait for the engine that a request goes to."""
         engine: Engine | None = None
 
         def found() -> bool:
             nonlocal engine
-            engine = self._routes.choose(episode)
+            engine = self._routes.choose(request.episode, request.parent)
             return engine is not None or self._all_ended
 
         await self._until(found)

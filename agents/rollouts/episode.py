@@ -435,9 +435,11 @@ class Episode:
     def _request(self, view: View, prompt: Prompt) -> Request:
         request = request_for(view, prompt, self.dialogue, episode=self.spec.name, seed=self.spec.sampling_seed)
         own, fork = self.spec.temperature, self.spec.fork
-        if fork is not None and fork.tokens and view.turn == fork.turn:
-            fork.check_prompt(view.turn, prompt.ids)
-            request = replace(request, start=fork.start)
+        if fork is not None:
+            request = replace(request, parent=fork.trajectory.id)
+            if fork.tokens and view.turn == fork.turn:
+                fork.check_prompt(view.turn, prompt.ids)
+                request = replace(request, start=fork.start)
         return request if own is None else replace(request, temperature=own)
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:

@@ -90,6 +90,8 @@ class Request:
     """All images in the prompt, in order."""
     parser: str = ""
     """The parser of the task's part in a mixture, for samplers that write actions; empty: the sampler's own."""
+    parent: str = ""
+    """Id of the episode that this one is a fork of, whose prompts its own begin with; empty: it is none."""
     start: AnswerStart = NOTHING
     """What the answer begins with: a sampler that `continues` samples what follows, and returns the whole answer."""
 

@@ -1,5 +1,8 @@
 """Which engine answers an episode: the one that holds its cache, otherwise the one with the fewest episodes.
 
+A fork begins with the prompts of its parent, so it goes to the parent's engine, also after the parent has ended, unless
+that engine has over `SURPLUS` episodes more than the one with the fewest.
+
 The state of the engines is plain data here, so that the rules can be tested without a cluster.
 """
 
@@ -13,6 +16,11 @@ from enum import Enum
 from typing import Any
 
 __all__ = ["Changes", "Engine", "EngineState", "Routes"]
+
+SURPLUS = 4
+"""Episodes that an engine may have more than the one with the fewest, and still receives the forks of its own."""
+ENDED = 4096
+"""Episodes that are over, the last ones, whose engines are known for their forks."""
 
 
 class EngineState(Enum):
@@ -53,14 +61,19 @@ class Routes:
         self._engines = engines
         self._homes: dict[str, Engine] = {}
         self._seen: dict[str, int] = {}
+        self._ended: dict[str, Engine] = {}
         self.moved = 0
         """Episodes that went on at another engine."""
 
-    def choose(self, episode: str) -> Engine | None:
+    def choose(self, episode: str, parent: str = "") -> Engine | None:
         """Return the engine for a request of an episode; None: it must wait.
 
         An episode waits for its own engine while that loads weights, and leaves it if it is lost. It is never answered
         with older weights than it has seen.
+
+        Args:
+            episode: its id.
+            parent: id of the episode that it is a fork of; empty: it is none.
         """
         home = self._homes.get(episode)
         if home is not None and home.state is EngineState.LOADING:
@@ -76,6 +89,9 @@ class Routes:
         if not able:
             return None
         engine = min(able, key=lambda candidate: (len(candidate.episodes), candidate.busy, candidate.number))
+        near = self._homes.get(parent) or self._ended.get(parent)
+        if near in able and len(near.episodes) <= len(engine.episodes) + SURPLUS:
+            engine = near
         if home is not None:
             home.episodes.discard(episode)
             self.moved += 1
@@ -94,6 +110,9 @@ class Routes:
         home = self._homes.pop(episode, None)
         if home is not None:
             home.episodes.discard(episode)
+            self._ended[episode] = home
+            if len(self._ended) > ENDED:
+                del self._ended[next(iter(self._ended))]
         return home
 
     def lost(self, engine: Engine) -> None:
@@ -102,6 +121,7 @@ class Routes:
             del self._homes[episode]
         self.moved += len(engine.episodes)
         engine.episodes.clear()
+        self._ended = {episode: home for episode, home in self._ended.items() if home is not engine}
 
 
 class Changes:

@@ -242,6 +242,25 @@ def test_turns_that_are_taken_over_keep_their_versions() -> None:
     assert older.turns[0].versions[:2] == fork.turns[0].versions[:2] == (0, 1)
 
 
+def test_a_sampler_is_told_whose_fork_an_episode_is() -> None:
+    agent, trajectory = parent("corridor", "conversation")
+    asked: list[tuple[int, str]] = []
+
+    class Asked(Wanderer):
+        async def sample(self, request: Any) -> Any:
+            asked.append((request.turn, request.parent))
+            return await super().sample(request)
+
+    wanderer = Asked(tokenizer=None, parser=agent.parser)
+    rollout(agent, wanderer, [Fork(trajectory, 1)], make=ENVS["corridor"])
+    turns = [turn for turn, _ in asked]
+    assert turns[0] == 1
+    assert asked == [(turn, trajectory.id) for turn in turns]
+    asked.clear()
+    rollout(agent, wanderer, [trajectory.task], make=ENVS["corridor"])
+    assert {origin for _, origin in asked} == {""}
+
+
 @pytest.mark.parametrize("way", ["replay", "snapshot"])
 def test_screens_are_seen_again(way: str) -> None:
     agent = Agent(max_turns=4)

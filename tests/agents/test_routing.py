@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.samplers.routing import Changes, Engine, EngineState, Routes
+from turnwise.agents.samplers.routing import ENDED, SURPLUS, Changes, Engine, EngineState, Routes
 
 EPISODES = [f"task#{number}@0" for number in range(6)]
 STEPS = st.one_of(
@@ -62,6 +62,43 @@ def test_no_episode_goes_back_to_older_weights_or_leaves_a_live_engine(steps: li
             engines[which].state, engines[which].loads = EngineState.READY, current
     for engine in engines:
         assert engine.episodes == {name for name, one in homes.items() if one is engine}
+
+
+def test_forks_go_to_their_parents_engine_until_it_has_too_many_episodes() -> None:
+    engines = [Engine(number, EngineState.READY) for number in range(3)]
+    routes = Routes(engines)
+    homes = [routes.choose(f"parent#{number}@0") for number in range(3)]
+    assert homes == engines
+    for ended in (False, True):
+        if ended:
+            routes.forget("parent#1@0")
+        assert routes.choose(f"fork#{ended}@0", "parent#1@0") is engines[1]
+    forks = [routes.choose(f"fork#{number}@0", "parent#1@0") for number in range(2, 12)]
+    assert forks[:SURPLUS] == [engines[1]] * SURPLUS  # it had 2 episodes, and the others 1 each
+    counts = [len(engine.episodes) for engine in engines]
+    assert max(counts) - 1 <= SURPLUS + min(counts)
+    assert routes.choose("fork#2@0", "parent#0@0") is engines[1]  # which has it already
+
+
+def test_forks_of_parents_whose_engine_is_unknown_or_cannot_answer_go_where_the_fewest_episodes_are() -> None:
+    engines = [Engine(number, EngineState.READY) for number in range(2)]
+    routes = Routes(engines)
+    assert routes.choose("parent#0@0") is engines[0]
+    assert routes.choose("other#0@0") is engines[1]
+    routes.forget("parent#0@0")
+    for state in (EngineState.LOADING, EngineState.STARTING):
+        engines[0].state = state
+        assert routes.choose(f"fork {state}", "parent#0@0") is engines[1]
+    routes.lost(engines[0])
+    engines[0].state = EngineState.READY
+    for number in range(3):  # its cache is lost
+        assert routes.choose(f"later {number}", "parent#0@0") is engines[0]
+    engines.append(Engine(2, EngineState.READY))
+    assert routes.choose("last", "parent#0@0") is engines[2]
+    for number in range(ENDED + 1):  # the first are forgotten
+        routes.choose(f"short {number}")
+        routes.forget(f"short {number}")
+    assert len(routes._ended) == ENDED
 
 
 def test_weights_are_the_same_behind_the_object_store() -> None:

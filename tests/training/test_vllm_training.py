@@ -17,9 +17,9 @@ pytest.importorskip("torch")
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.training import Run, train
 from turnwise.training.audit import audit
-from turnwise.training.learner.policy import save_policy
 from turnwise.training.preflight.effects import effective_toml
 
+VISION = {"size": [24, 24], "patch": 12, "hidden": 16, "layers": 1}
 TABLE = {
     "threads": 1,
     "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
@@ -120,14 +120,11 @@ def test_branches_begin_inside_answers(tmp_path: Path) -> None:
 
 @pytest.mark.vllm
 def test_a_policy_that_sees_trains_and_is_resumed(tmp_path: Path) -> None:
-    """A tiny random Idefics3 on pictures of colours, whose engine gets image encoder and decoder anew."""
-    from toys.vision import FAMILIES
-
-    save_policy(*FAMILIES["idefics3"](), tmp_path / "model")
+    """A new small policy on pictures of colours, whose engine gets image encoder and decoder anew."""
     table = TABLE | {
         "env": {"id": f"toys.colours:{toys.colours.ID}"},
         "agent": {"max_turns": 3, "max_tokens": 6, "keep_images": 1},
-        "policy": {"model": str(tmp_path / "model"), "context": 400},
+        "policy": {"new": TABLE["policy"]["new"] | {"vocab": 300, "vision": VISION}, "context": 400},
         "imitation": {"episodes": 4, "epochs": 1, "lr": 1e-3, "batch_tokens": 600},
         "checkpoints": {"every": 1, "keep": 9},
         "output": str(tmp_path / "run"),

@@ -6,7 +6,7 @@ from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.checkpoint_layout import adapted_layers, described_tensors, ignored_names
 from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.models.weights import base_model, has_adapter, is_adapter
-from turnwise.agents.samplers.vllm.arguments import installed_packages
+from turnwise.agents.samplers.vllm.arguments import check_dtype, installed_packages
 from turnwise.agents.samplers.vllm.engine import check_model
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
 from turnwise.training.config.sections import SamplerSection
@@ -21,20 +21,25 @@ LEFT_AS_THEY_WERE = {"gpt_oss": "experts"}
 """By model type, what vLLM 0.32 leaves as it was, without an error, when a running engine receives new weights."""
 
 
-def check_engine_model(folder: Path, section: SamplerSection) -> None:
+def check_engine_model(folder: Path, section: SamplerSection, dtype: str, *, sees: bool) -> None:
     """Refuse a model that vLLM cannot compute with, where it is installed: engines start after the warm start.
 
     Args:
         folder: of policy.model.
         section: the `[sampler]` section.
+        dtype: policy.dtype, which is the engine's too unless the section has one.
+        sees: whether the environment returns images.
 
     Raises:
         ConfigError: it has vLLM's reason.
     """
-    if section.engine != "vllm" or not installed_packages() or is_adapter(folder):
+    packages = installed_packages()
+    if section.engine != "vllm" or not packages or is_adapter(folder):
         return
+    package = next(iter(packages))
     try:
-        check_model(folder)
+        check_dtype(model_config(folder), section.dtype or dtype, package)
+        check_model(folder, package, sees=sees)
     except SamplerError as error:
         raise ConfigError(f'{error}; use another model, or sampler.engine = "transformers"') from error
 

@@ -85,7 +85,8 @@ class WarmStart:
         require_whole(folder.path)
         tokenizer = load_tokenizer(folder.path)
         if self.imitation.episodes:
-            check_engine_model(folder.path, self.sampler)
+            sees = self.prompts.environments.image_size is not None
+            check_engine_model(folder.path, self.sampler, self.policy.dtype, sees=sees)
         agent = self.agents(tokenizer)  # an unsuitable chat template is reported before anything is played
         self.report.begin(f"loading the model {folder.name}")
         model = load_trainable(self.policy, folder)

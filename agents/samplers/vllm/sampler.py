@@ -91,7 +91,7 @@ class VLLMSampler(Sampler):
         self._vocabulary = int(self._engine.config.get_vocab_size())
         reader, processor = reader_of(self.tokenizer), self._engine.processor
         self.images = reader is not None and processor is not None
-        self._images = PromptImages(reader, processor, self._engine.config.dtype) if reader and processor else None
+        self._images = PromptImages(reader, processor, self._engine.config, package) if reader and processor else None
         generation = self._engine.config.try_get_generation_config()
         self._ends = end_tokens(self.tokenizer, generation.get("eos_token_id"))
         self._asleep: tuple[str, ...] = ()  # what vLLM has given back, in the order in which it wakes
@@ -225,7 +225,7 @@ class VLLMSampler(Sampler):
     async def _generate(self, answer: PartialAnswer) -> Any:
         request, begun = answer.request, len(answer.tokens)
         ends, stops = request.end.tokens if request.end else frozenset(), stop_strings(request)
-        home = self._routes.choose(request.episode) if self._routes is not None else None
+        home = self._routes.choose(request.episode, request.parent) if self._routes is not None else None
         return await self._engine.generate(
             [*request.prompt, *answer.tokens],
             images=None if self._images is None else self._images.inputs(request),
