@@ -374,7 +374,7 @@ def _sigterm_kept() -> Iterator[None]:
 
 @contextmanager
 def patient_start() -> Iterator[None]:
-    """Let Ray wait `START` seconds for the head and the node that it starts; it has a variable for the head alone."""
+    """Let Ray wait `START` seconds for the head, the node and the node's agents; for the node it has no variable."""
     from ray._private import services
 
     look = services.get_node
@@ -391,7 +391,7 @@ def patient_start() -> Iterator[None]:
 
     services.get_node = wait_for_node
     try:
-        with _variables(RAY_gcs_server_port_wait_time_s=str(START)):
+        with _variables(RAY_gcs_server_port_wait_time_s=str(START), RAY_agent_register_timeout_ms=str(1000 * START)):
             yield
     finally:
         services.get_node = look

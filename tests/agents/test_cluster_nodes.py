@@ -166,7 +166,7 @@ def test_an_address_of_another_form_is_refused_wherever_it_comes_from(
 def test_a_node_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     services = pytest.importorskip("ray._private.services")
     monkeypatch.setattr(connection, "POLL", 0.0)
-    variable = "RAY_gcs_server_port_wait_time_s"
+    head_wait, agents_wait = "RAY_gcs_server_port_wait_time_s", "RAY_agent_register_timeout_ms"
     looks = iter([RuntimeError("not registered"), RuntimeError("not registered"), {"state": "ALIVE"}])
 
     def look(address: str, node: str) -> object:
@@ -178,9 +178,9 @@ def test_a_node_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(services, "get_node", look)
     with connection.patient_start():
         assert services.get_node("127.0.0.1:6379", "n") == {"state": "ALIVE"}
-        assert os.environ[variable] == str(connection.START)
+        assert float(os.environ[head_wait]) == float(os.environ[agents_wait]) / 1000 == connection.START
     assert services.get_node is look
-    assert variable not in os.environ
+    assert not {head_wait, agents_wait} & set(os.environ)
     monkeypatch.setattr(connection, "START", 0)
     looks = iter([RuntimeError("not registered")] * 9)
     with connection.patient_start(), pytest.raises(RuntimeError, match="not registered"):
