@@ -56,6 +56,14 @@ if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Start what forks the processes of tests that wait or are slow, for all workers together, while they collect."""
+    if getattr(config.option, "numprocesses", None) and {"waits", "slow"} & marks_of(config.option.markexpr)[1]:
+        from toys.warm_processes import server
+
+        server()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect the tests without collecting garbage, and never look at what was collected again: half of the time."""

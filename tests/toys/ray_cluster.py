@@ -1,4 +1,4 @@
-"""A small Ray cluster on this machine, as a program has it that started Ray itself."""
+"""A small Ray cluster on this machine, as a program has it that started Ray itself, with workers that begin warm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from toys.warm_ray_workers import warm_workers
 
 
 @contextmanager
@@ -15,14 +17,15 @@ def small_cluster(cpus: int) -> Iterator[None]:
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     before = signal.getsignal(signal.SIGTERM)
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        include_dashboard=False,
-        object_store_memory=200 * 2**20,
-        log_to_driver=False,
-        _node_ip_address="127.0.0.1",
-    )
+    with warm_workers():
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            object_store_memory=200 * 2**20,
+            log_to_driver=False,
+            _node_ip_address="127.0.0.1",
+        )
     signal.signal(signal.SIGTERM, before)  # or other tests would have Ray's
     try:
         yield

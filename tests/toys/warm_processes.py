@@ -1,4 +1,4 @@
-"""Processes that begin with torch, transformers and Ray imported, which otherwise takes each of them ten seconds.
+"""Processes that begin with torch and transformers imported, which otherwise takes each of them ten seconds.
 
 They are forked from a process that has imported these and nothing of the tests, and that has computed nothing; so are
 those that they start themselves with `WarmPopen`. The workers of a lane share that process.
@@ -30,7 +30,6 @@ WARM.set_forkserver_preload(
         "turnwise.training.learner.distributed_learner",
         "turnwise.training.learner.rank_commands",
         "turnwise.agents.cluster.sampler",
-        "ray",
         "hypothesis",
         "pytest",
     ]
