@@ -57,11 +57,17 @@ if str(TESTS) not in sys.path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start what forks the processes of tests that wait or are slow, for all workers together, while they collect."""
-    if getattr(config.option, "numprocesses", None) and {"waits", "slow"} & marks_of(config.option.markexpr)[1]:
+    """Start what forks the processes of tests, for all workers together, while they collect."""
+    required = marks_of(config.option.markexpr)[1]
+    if getattr(config.option, "numprocesses", None) and {"waits", "slow"} & required:
         from toys.warm_processes import server
 
         server()
+    elif "vllm" in required and not ON_GPU and importlib.util.find_spec("vllm") is not None:
+        from toys.warm_engines import spawn_warm, start_server
+
+        start_server()
+        spawn_warm()
 
 
 @pytest.hookimpl(wrapper=True)

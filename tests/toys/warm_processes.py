@@ -19,21 +19,22 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import Any
 
+PRELOADED = [
+    "torch.distributed.checkpoint",
+    "torch.distributed.fsdp",
+    "torch.distributed.launcher.api",
+    "transformers.models.llama.modeling_llama",
+    "turnwise.training.training_run",
+    "turnwise.training.learner.distributed_learner",
+    "turnwise.training.learner.rank_commands",
+    "turnwise.agents.cluster.sampler",
+    "jsonschema",
+    "hypothesis",
+    "pytest",
+]
+"""What the process has imported that forks; jsonschema is Ray's. Ray itself reads the environment as it is imported."""
 WARM = multiprocessing.get_context("forkserver")
-WARM.set_forkserver_preload(
-    [
-        "torch.distributed.checkpoint",
-        "torch.distributed.fsdp",
-        "torch.distributed.launcher.api",
-        "transformers.models.llama.modeling_llama",
-        "turnwise.training.training_run",
-        "turnwise.training.learner.distributed_learner",
-        "turnwise.training.learner.rank_commands",
-        "turnwise.agents.cluster.sampler",
-        "hypothesis",
-        "pytest",
-    ]
-)
+WARM.set_forkserver_preload(PRELOADED)
 SERVER = forkserver._forkserver
 """Python's connection to the process that forks all others."""
 VARIABLE = "TURNWISE_WARM_SERVER"
@@ -110,6 +111,8 @@ def _run(
     for number, connection in ends.items():
         os.dup2(connection.fileno(), number)
         connection.close()
+    if 0 in ends:
+        sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has given it nothing to read
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder or os.getcwd())
