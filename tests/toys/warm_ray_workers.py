@@ -16,7 +16,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # where `toys` is
 
-from toys.warm_processes import WarmPopen, server
+from toys.warm_processes import WarmPopen
 
 OF_SCRIPT = ("--serialized-runtime-env-context=", "--language=")
 """Options of the script and not of Ray's program."""
@@ -27,7 +27,8 @@ def warm_workers() -> Iterator[None]:
     """Let the workers of the clusters that this process starts be forked."""
     from ray._private import ray_constants
 
-    server()
+    # The server is ready before Ray starts, which gives its own processes half a minute to do so.
+    WarmPopen([sys.executable, "-c", ""]).wait()
     before = ray_constants.SETUP_WORKER_FILENAME
     ray_constants.SETUP_WORKER_FILENAME = str(Path(__file__).resolve())
     try:
