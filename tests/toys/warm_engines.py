@@ -30,10 +30,20 @@ def spawn_warm() -> None:
 
 
 def start_server() -> None:
-    """Start the process that forks, without the limits of vector instructions that vLLM is started without."""
+    """Start the process that forks, without the limits of vector instructions that vLLM is started without.
+
+    What it prints as it ends, such as the objects that Triton leaks, would come after the result of the tests.
+    """
     WARM.set_forkserver_preload([*PRELOADED, *MODULES])
     limits = {name: os.environ.pop(name) for name in _INSTRUCTIONS if name in os.environ}
-    server()
+    ends = {number: os.dup(number) for number in (1, 2)}
+    with open(os.devnull, "w", encoding="utf-8") as nothing:
+        for number in ends:
+            os.dup2(nothing.fileno(), number)
+        server()
+    for number, end in ends.items():
+        os.dup2(end, number)
+        os.close(end)
     os.environ |= limits
 
 
