@@ -56,6 +56,20 @@ if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Start what forks the processes of tests, for all workers together, while they collect."""
+    required = marks_of(config.option.markexpr)[1]
+    if getattr(config.option, "numprocesses", None) and {"waits", "slow"} & required:
+        from toys.warm_processes import server
+
+        server()
+    elif "vllm" in required and not ON_GPU and importlib.util.find_spec("vllm") is not None:
+        from toys.warm_engines import spawn_warm, start_server
+
+        start_server()
+        spawn_warm()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect the tests without collecting garbage, and never look at what was collected again: half of the time."""

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 from toys.gated import GATE
+from toys.warm_processes import WarmPopen
 
+from turnwise.ablation import process_pool
 from turnwise.report.ablation_tables import (
     estimates,
     grid,
@@ -32,6 +34,18 @@ TESTS = Path(__file__).parent.parent
 ARMS = ("credit=grpo,gigpo:w=0.5", "train.iterations=3")
 
 
+PROGRAM = """
+import subprocess
+from types import SimpleNamespace
+from toys.warm_processes import WarmPopen
+from turnwise.ablation import process_pool
+from turnwise.cli.main import main
+
+process_pool.subprocess = SimpleNamespace(Popen=WarmPopen, PIPE=subprocess.PIPE)
+main()
+"""
+
+
 @pytest.fixture(scope="module")
 def file(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The corridor with a gate, under a name that another process can find as well."""
@@ -43,8 +57,8 @@ def file(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(file: Path, folder: Path, gate: Path) -> subprocess.Popen[str]:
     """The command in a process of its own, whose runs wait after their first iteration as long as the gate is there."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "turnwise.cli.main", "ablate", str(file), *ARMS, "--output", str(folder)],
+    return WarmPopen(
+        [sys.executable, "-c", PROGRAM, "ablate", str(file), *ARMS, "--output", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -102,7 +116,9 @@ def finished(file: Path, turnwise: Any, tmp_path_factory: pytest.TempPathFactory
         parent.kill()
         gate.unlink(missing_ok=True)
     assert not (folder / "results.json").exists()
-    result = turnwise("ablate", file, *ARMS, "--output", folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(process_pool, "subprocess", SimpleNamespace(Popen=WarmPopen, PIPE=subprocess.PIPE))
+        result = turnwise("ablate", file, *ARMS, "--output", folder)
     assert result.code == 0, result.err
     return folder, first, result.out
 

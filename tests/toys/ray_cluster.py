@@ -1,4 +1,4 @@
-"""A small Ray cluster on this machine, as a program has it that started Ray itself."""
+"""A small Ray cluster on this machine, as a program has it that started Ray itself, with workers that begin warm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from toys.warm_ray_workers import warm_workers
 
 
 @contextmanager
@@ -17,7 +19,7 @@ def small_cluster(cpus: int) -> Iterator[None]:
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     before = signal.getsignal(signal.SIGTERM)
-    with patient_start():
+    with patient_start(), warm_workers():
         ray.init(
             address="local",
             num_cpus=cpus,

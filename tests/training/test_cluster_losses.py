@@ -17,6 +17,8 @@ import torch
 from test_cluster_run import make_run, trained
 from test_training_loop import TESTS
 from toys.waiting import eventually, gone
+from toys.warm_processes import WarmPopen
+from toys.warm_ray_workers import worker_of
 
 pytest.importorskip("ray")
 
@@ -45,6 +47,13 @@ CLUSTER = (
 )
 PARTS = {"engine": "ray::EngineHost", "worker": "ray::EnvActor", "rank": "ray::FunctionActor"}
 """The titles that Ray gives the processes of actors."""
+PROGRAM = """
+from toys.warm_ray_workers import warm_workers
+from turnwise.cli.main import main
+
+with warm_workers():
+    main()
+"""
 
 
 def descendants(pid):
@@ -58,9 +67,18 @@ def descendants(pid):
             continue  # it has ended meanwhile
     processes, level = {}, {pid}
     while level:
-        level = {child for child, parent in parents.items() if parent in level}
+        level = {child for child, parent in parents.items() if parent in level} | forks(level)
         processes |= {child: titles[child] for child in level if child in titles}
     return processes
+
+
+def forks(level):
+    """Return the workers of Ray that some processes have asked for and wait for."""
+    workers = set()
+    for pid in level:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            workers.add(worker_of(pid))
+    return workers - {None}
 
 
 class Life:
@@ -70,10 +88,10 @@ class Life:
         self.folder, self.seen = folder, {}
         words = ["--resume"] if (folder / "run.toml").exists() else []
         environment = {**os.environ, "PYTHONPATH": str(TESTS), "RAY_USAGE_STATS_ENABLED": "0"}
-        command = [sys.executable, "-P", "-m", "turnwise.cli.main", "train", str(file), *words]
+        command = [sys.executable, "-c", PROGRAM, "train", str(file), *words]
         self.log = folder.parent / "log.txt"
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            self.process = WarmPopen(command, stdout=log, stderr=log, env=environment)
 
     def find(self, part):
         """Return the processes of a part."""
@@ -171,10 +189,8 @@ def test_a_run_whose_cluster_has_lost_its_head_ends_with_a_sentence_and_a_checkp
     words = [*WORDS, "train.iterations=1000", "checkpoints.every=1000", *CLUSTER, *smaller]
     file.write_text(effective_toml(make_run(folder, *words)))
     environment = {**os.environ, "PYTHONPATH": str(TESTS), "RAY_USAGE_STATS_ENABLED": "0"}
-    command = [sys.executable, "-P", "-m", "turnwise.cli.main", "train", str(file)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
-    )
+    command = [sys.executable, "-c", PROGRAM, "train", str(file)]
+    process = WarmPopen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     try:
         assert eventually(lambda: (folder / "metrics.jsonl").is_file() and len(trained(folder)) >= 2, MAX_SECONDS)
         (head,) = [pid for pid, title in descendants(process.pid).items() if "gcs_server" in title.partition("\0")[0]]

@@ -14,6 +14,7 @@ import pytest
 import torch
 import toys.corridor
 from toys.waiting import eventually
+from toys.warm_ray_workers import warm_workers
 
 ray = pytest.importorskip("ray")
 
@@ -44,6 +45,13 @@ TABLE = {
 CLUSTER = ("cluster.address=local", "cluster.engines=2", "cluster.cpus=0.5")
 
 
+@pytest.fixture(scope="module")
+def _warm():
+    """Let the workers of clusters begin with torch imported."""
+    with warm_workers():
+        yield
+
+
 def make_run(folder, *overrides):
     return Run.parse(TABLE, [f'output="{folder}"', *overrides])
 
@@ -54,6 +62,7 @@ def trained(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_warm")
 def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
     alone = train(make_run(tmp_path / "alone", "train.concurrency=1"))
     before, during = signal.getsignal(signal.SIGTERM), set()
@@ -73,6 +82,7 @@ def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_warm")
 def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
     opened, kills, over = [], [], threading.Event()
 
@@ -113,6 +123,7 @@ def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_warm")
 def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch):
     opened, kills, over = [], [], threading.Event()
 

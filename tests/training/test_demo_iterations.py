@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from toys.warm_processes import WarmPopen
 
 from turnwise.agents.files.trajectory_files import read_trajectories
 
@@ -76,8 +77,9 @@ def test_iterations_are_as_recorded(tmp_path: Path) -> None:
     ]
     script = "from turnwise.training import Run, train; import sys; train(Run.load(sys.argv[1], sys.argv[2:]))"
     arguments = [str(ROOT / "examples/demo.toml"), *changes, f"output={tmp_path}/run"]
-    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stderr
+    process = WarmPopen([sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True)
+    _, said = process.communicate(timeout=1800)
+    assert process.returncode == 0, said
     found = recorded(tmp_path / "run")
     same_torch = found["torch"] == RECORD["torch"]
     for mine, theirs in zip(found["iterations"], RECORD["iterations"], strict=True):

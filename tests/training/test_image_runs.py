@@ -19,6 +19,7 @@ import pytest
 import torch
 import toys.colours
 from safetensors.numpy import load_file
+from toys.warm_processes import WarmPopen
 
 from turnwise.agents.files.image_store import ImageStore, images_of
 from turnwise.agents.files.trajectory_files import read_trajectories
@@ -121,7 +122,7 @@ train(Run.load(sys.argv[1]), on_event=tell)
 def test_killed_and_resumed_it_ends_as_if_it_was_not(whole: Path, tmp_path: Path) -> None:
     folder, file = tmp_path / "run", tmp_path / "run.toml"
     file.write_text(effective_toml(run_of(folder)))
-    child = subprocess.Popen(
+    child = WarmPopen(
         [sys.executable, "-c", CHILD, str(file)],
         stdout=subprocess.PIPE,
         text=True,

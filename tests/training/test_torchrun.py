@@ -1,4 +1,7 @@
-"""Runs under the real torchrun: the same numbers as one process, resuming, ranks that die, ranks that disagree."""
+"""Runs under torchrun: the same numbers as one process, resuming, ranks that die, ranks that disagree.
+
+Its ranks begin with torch imported, except where it has to be as every user has it.
+"""
 
 import json
 import os
@@ -45,12 +48,42 @@ def written(run, path):
     return path
 
 
-def torchrun(ranks, *words, restarts=0, program=("-m", "turnwise.cli.main")):
-    """Start `turnwise train` on several ranks, with a Python that torchrun takes for the program turnwise."""
-    program = [*map(str, program), "train", *map(str, words)]
-    command = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    command += ["--max-restarts", str(restarts)]
-    return WarmPopen([*command, *program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+WARM_RANKS = """
+import runpy, sys
+from torch.distributed.elastic.multiprocessing.subprocess_handler import subprocess_handler
+from toys.warm_processes import WarmPopen
+
+ids = sys.argv.pop(1)
+
+def start(args, env, **options):
+    rank = WarmPopen(args, env=env, **options)
+    with open(ids, "a") as file:
+        print(env["RANK"], rank.pid, file=file)
+    return rank
+
+subprocess_handler.Popen = start
+runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+"""
+"""torchrun, whose ranks are forked, and which writes down their process ids."""
+
+
+def torchrun(file, *, restarts=0, program=("-m", "turnwise.cli.main"), real=False):
+    """Start `turnwise train` on two ranks, with a Python that torchrun takes for the program turnwise."""
+    launcher = ["-m", "torch.distributed.run"] if real else ["-c", WARM_RANKS, ids_file(file)]
+    options = ["--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
+    command = [sys.executable, "-P", *launcher, *options, *program, "train", file]
+    popen = subprocess.Popen if real else WarmPopen
+    return popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ids_file(file):
+    return Path(file).with_suffix(".ids")
+
+
+def rank_ids(file):
+    """Return the process id of each rank that torchrun has started last, for a configuration."""
+    lines = ids_file(file).read_text().splitlines() if ids_file(file).exists() else []
+    return {int(rank): int(pid) for rank, pid in map(str.split, lines)}
 
 
 def on_ranks(ranks, *words, fails=False):
@@ -82,14 +115,13 @@ def on_ranks(ranks, *words, fails=False):
 
 
 def under_way(process, folder, iterations=2):
-    """Wait until a run has finished some iterations; return the process ids of its two ranks."""
+    """Wait until a run has finished some iterations."""
 
     def reached():
         assert process.poll() is None, process.communicate()[0]
-        return len(train_events(folder)) >= iterations and len(rank_ids(process.pid)) == 2
+        return len(train_events(folder)) >= iterations
 
     assert eventually(reached, seconds=SECONDS)
-    return rank_ids(process.pid)
 
 
 def finished(process, code=0):
@@ -148,29 +180,14 @@ def test_four_ranks_continue_what_one_process_began(alone, tmp_path):
     same_run(tmp_path / "run", alone / "four", 4)
 
 
-def rank_ids(agent):
-    """The process ids of the ranks that a torchrun has started."""
-    found = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-            variables = dict(
-                pair.split("=", 1) for pair in (status.parent / "environ").read_text().split("\0") if "=" in pair
-            )
-        except (OSError, IndexError):
-            continue
-        if parent == agent and "RANK" in variables:
-            found[int(variables["RANK"])] = int(status.parent.name)
-    return found
-
-
 @pytest.mark.parametrize("rank", [1, 0])
 def test_a_rank_that_is_killed_ends_the_run_which_resumes(tmp_path, rank):
     folder = tmp_path / "run"
     file = written(run_of(folder, iterations=1000), tmp_path / "run.toml")
-    process = torchrun(2, file)
+    process = torchrun(file)
     try:
-        os.kill(under_way(process, folder)[rank], signal.SIGKILL)
+        under_way(process, folder)
+        os.kill(rank_ids(file)[rank], signal.SIGKILL)
         output = finished(process, code=1)
     finally:
         process.kill()
@@ -185,13 +202,14 @@ def test_a_rank_that_is_killed_ends_the_run_which_resumes(tmp_path, rank):
 
 def test_a_torchrun_that_may_restart_continues_the_run(tmp_path):
     folder = tmp_path / "run"
-    process = torchrun(2, written(run_of(folder, iterations=1000), tmp_path / "run.toml"), restarts=1)
+    file = written(run_of(folder, iterations=1000), tmp_path / "run.toml")
+    process = torchrun(file, restarts=1)
     try:
-        first = under_way(process, folder)
+        under_way(process, folder)
+        first = rank_ids(file)
         os.kill(first[1], signal.SIGKILL)
-        assert eventually(lambda: len(rank_ids(process.pid).items() - first.items()) == 2, seconds=SECONDS)
-        second = under_way(process, folder, len(train_events(folder)) + 2)
-        assert not set(first.values()) & set(second.values())
+        assert eventually(lambda: len(rank_ids(file).items() - first.items()) == 2, seconds=SECONDS)
+        under_way(process, folder, len(train_events(folder)) + 2)
         process.send_signal(signal.SIGINT)
         output = finished(process, code=1)
     finally:
@@ -244,7 +262,7 @@ def test_a_rank_that_is_killed_in_an_update_costs_nothing_but_time(tmp_path):
     calm, folder = tmp_path / "calm", tmp_path / "run"
     on_ranks(2, written(run_of(calm, every=2, iterations=4), tmp_path / "calm.toml"))
     file = written(run_of(folder, every=2, iterations=4), tmp_path / "run.toml")
-    output = finished(torchrun(2, file, restarts=1, program=[program]))
+    output = finished(torchrun(file, restarts=1, program=[program]))
     assert "finished 4 iterations" in output
     assert output.count("played by attempt 0") == 3
     assert output.count("played by attempt 1") == 1, "the third rollout is taken from its file"
@@ -288,7 +306,7 @@ def test_a_process_that_is_killed_while_it_writes_a_checkpoint_costs_nothing_but
     program, folder = tmp_path / "writing.py", tmp_path / "run"
     program.write_text(WRITING)
     file = written(run_of(folder, iterations=4), tmp_path / "run.toml")
-    output = finished(torchrun(2, file, restarts=1, program=[program]))
+    output = finished(torchrun(file, restarts=1, program=[program]))
     assert "finished 4 iterations" in output
     assert output.count("played by attempt 0") == 3
     assert output.count("played by attempt 1") == 1, "two rollouts are taken from their files"
@@ -301,7 +319,7 @@ def test_a_torchrun_that_may_restart_leaves_an_older_run_alone(alone, tmp_path):
     folder = tmp_path / "run"
     subprocess.run(["cp", "-r", alone / "two", folder], check=True)
     before = (folder / "metrics.jsonl").read_bytes()
-    output = finished(torchrun(2, written(run_of(folder, iterations=4), tmp_path / "run.toml"), restarts=1), code=1)
+    output = finished(torchrun(written(run_of(folder, iterations=4), tmp_path / "run.toml"), restarts=1), code=1)
     assert output.count("already holds a run: continue it with --resume, or choose another output") == 2
     assert (folder / "metrics.jsonl").read_bytes() == before
 
@@ -309,7 +327,7 @@ def test_a_torchrun_that_may_restart_leaves_an_older_run_alone(alone, tmp_path):
 def test_ctrl_c_saves_the_last_iteration(tmp_path):
     folder = tmp_path / "run"
     file = written(run_of(folder, iterations=1000, every=0), tmp_path / "run.toml")
-    process = torchrun(2, file)
+    process = torchrun(file, real=True)
     try:
         under_way(process, folder)
         process.send_signal(signal.SIGINT)
