@@ -13,7 +13,7 @@ from multiprocessing.context import BaseContext, ForkServerContext, ForkServerPr
 
 from toys.warm_processes import PRELOADED, server, use_server
 
-from turnwise.agents.samplers.vllm.engine import _INSTRUCTIONS
+from turnwise.agents.samplers.vllm.engine import INSTRUCTIONS
 
 MODULES = [
     "vllm.v1.engine.core",
@@ -35,7 +35,7 @@ def start_server() -> None:
     What it prints as it ends, such as the objects that Triton leaks, would come after the result of the tests.
     """
     WARM.set_forkserver_preload([*PRELOADED, *MODULES])
-    limits = {name: os.environ.pop(name) for name in _INSTRUCTIONS if name in os.environ}
+    limits = {name: os.environ.pop(name) for name in INSTRUCTIONS if name in os.environ}
     ends = {number: os.dup(number) for number in (1, 2)}
     with open(os.devnull, "w", encoding="utf-8") as nothing:
         for number in ends:
