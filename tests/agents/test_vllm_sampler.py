@@ -23,6 +23,7 @@ from toys.waiting import gone
 from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import NOTHING, SAMPLERS, AnswerStart, Completion, Request, SamplerSettings
+from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
@@ -198,17 +199,18 @@ def test_episodes_are_shared_among_the_copies_and_stay_where_their_prefix_is(
         return await generate(prompt, **parameters)
 
     monkeypatch.setattr(sampler._engine, "generate", note)
-    asked = [request(number, seed=number) for number in range(4)]
-    first, again = ask(sampler, *asked), ask(sampler, *asked)
+    members = [request(number, seed=number) for number in range(4)]
+    first, again = ask(sampler, *members), ask(sampler, *members)
     assert [answer.tokens for answer in first] == [answer.tokens for answer in again]
     assert all(len(set(replicas)) == 1 for replicas in chosen.values())
     assert sorted(replicas[0] for replicas in chosen.values()) == [0, 0, 1, 1]
-    for member in asked:
+    for member in members:
         sampler.forget(member.episode)
-    for number, parent in enumerate(asked):
+    for number, parent in enumerate(members):
         fork = replace(request(4 + number, seed=4 + number), parent=parent.episode)
         ask(sampler, fork)
-        assert chosen[str(fork.seed)] == chosen[str(parent.seed)][:1]
+        its_own, its_parents = (chosen[str(request_seed(asked.seed, asked.turn, 0))] for asked in (fork, parent))
+        assert its_own == its_parents[:1]
         sampler.forget(fork.episode)
 
 
