@@ -8,13 +8,15 @@ except the trial programs of the sandbox.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Final
 
@@ -165,24 +167,34 @@ def dockerd() -> Iterable[ProbeResult]:
 
 def cluster() -> Iterable[ProbeResult]:
     """Look for a running Ray cluster; nothing is started."""
-    from turnwise.agents.cluster.connection import Cluster, ClusterSettings
-    from turnwise.agents.errors import SamplerError
-
     if not _version("ray"):
         yield ProbeResult("cluster", False, "Ray is not installed", "pip install 'turnwise[ray]'")
         return
+    # Ray ends a process whose cluster goes while it is joined, so another one than this joins it.
+    program = [sys.executable, "-P", "-c", "from turnwise.cli.doctor import print_cluster; print_cluster()"]
+    outcome = subprocess.run(program, capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False)
+    if outcome.returncode:
+        yield ProbeResult("cluster", False, f"the process that joined it ended with exit code {outcome.returncode}")
+    else:
+        yield ProbeResult(**json.loads(outcome.stdout.splitlines()[-1]))
+
+
+def print_cluster() -> None:
+    """Print the result of joining the Ray cluster of this machine, as JSON in the last line."""
+    from turnwise.agents.cluster.connection import Cluster, ClusterSettings
+    from turnwise.agents.errors import SamplerError
+
     try:
         joined = Cluster(ClusterSettings(address="auto"))
     except SamplerError as error:
-        yield ProbeResult("cluster", False, str(error), "ray start --head")
-        return
-    try:
+        result = ProbeResult("cluster", False, str(error), "ray start --head")
+    else:
         nodes = joined.nodes
         each = ", ".join(f"{node.address} ({node.cpus:g} CPUs, {node.gpus:g} GPUs)" for node in nodes)
         count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
-        yield ProbeResult("cluster", True, f"Ray {joined.version}, {count}: {each}")
-    finally:
+        result = ProbeResult("cluster", True, f"Ray {joined.version}, {count}: {each}")
         joined.close()
+    print(json.dumps(asdict(result)))
 
 
 PROBES: Final[tuple[Callable[[], Iterable[ProbeResult]], ...]] = (

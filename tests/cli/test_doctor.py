@@ -1,5 +1,6 @@
 """`turnwise doctor`: what is available, a probe that breaks, and the exit code."""
 
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -126,3 +127,11 @@ def test_extras_are_those_of_the_project() -> None:
     assert set(doctor.EXTRAS) == set(offered) - {"dev"}
     for extra in set(doctor.EXTRAS) - {"miniwob", "android"}:  # these name another extra
         assert set(doctor.EXTRAS[extra]) == {line.split(">")[0].split("[")[0] for line in offered[extra]}
+
+
+def test_a_cluster_that_ends_the_process_that_joins_it_costs_its_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda name: "2.60.0")
+    monkeypatch.setattr(doctor.sys, "executable", shutil.which("false"))
+    assert list(doctor.cluster()) == [
+        doctor.ProbeResult("cluster", False, "the process that joined it ended with exit code 1")
+    ]

@@ -22,7 +22,7 @@ PAGE = """<!doctype html><title>Points</title><style>body{margin:0}*{position:ab
 <script>
 let held = false;
 const box = document.getElementById('box');
-box.onmousedown = () => { held = true; };
+box.onmousedown = event => { held = true; event.preventDefault(); };  // no text is selected, which would scroll
 onmousemove = event => {
   if (held) { box.style.left = event.clientX - 25 + 'px'; box.style.top = event.clientY - 25 + 'px'; }
 };

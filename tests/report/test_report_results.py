@@ -88,6 +88,7 @@ def test_the_numbers_of_a_benchmark_are_those_of_its_card(bench: Path) -> None:
 
 
 def test_episodes_that_ended_as_errors(tab: Any, turnwise: Any, tmp_path: Path) -> None:
+    register_toys()
     suite = '[[panels]]\nname = "flaky"\nenv = "toys/Flaky-v0"\nepisodes = 2\nagent = { max_turns = 5 }\n'
     (tmp_path / "flaky.toml").write_text(suite, encoding="utf-8")
     folder, Flaky.left = tmp_path / "flaky", 3  # both fail, and the first of them once more
