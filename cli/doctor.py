@@ -194,7 +194,7 @@ def print_cluster() -> None:
         count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
         result = ProbeResult("cluster", True, f"Ray {joined.version}, {count}: {each}")
         joined.close()
-    print(json.dumps(asdict(result)))
+    say(json.dumps(asdict(result)))
 
 
 PROBES: Final[tuple[Callable[[], Iterable[ProbeResult]], ...]] = (

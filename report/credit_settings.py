@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from turnwise.registry import Untrusted, choose, is_untrusted, suggest
 from turnwise.report.errors import ReportError
-from turnwise.training.run_rewards import RunRewards, finished_before, run_at
 
 if TYPE_CHECKING:
     from turnwise.agents.steps import Anchor
     from turnwise.credit import Advantages, CreditRule, Steps
+    from turnwise.training.run_rewards import RunRewards
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class CreditSettings:
         options: of each rule that are not its defaults.
         anchor: what makes two turns comparable.
         source: where the options come from, in words.
-        parts: of the run's mixture.
         rewards: that the run's credit saw.
+        parts: of the run's mixture.
         asked: of a run with stages, the rules, options, anchor and default that `credit_settings` was asked for.
     """
 
@@ -39,14 +39,16 @@ class CreditSettings:
     options: Mapping[str, Mapping[str, object]]
     anchor: Anchor
     source: str
+    rewards: RunRewards
     parts: tuple[str, ...] = ()
-    rewards: RunRewards = field(default_factory=RunRewards)
     asked: tuple[str | Sequence[str] | None, Mapping[str, object], str | None, str] | None = None
 
     def of_file(self, file: Path) -> CreditSettings:
         """Return the settings for another file of trajectories of the run: of its iteration, and of its stage."""
         if self.asked is not None:
             return credit_settings(file, *self.asked)
+        from turnwise.training.run_rewards import finished_before
+
         return replace(self, rewards=replace(self.rewards, iteration=finished_before(file)))
 
     def advantages(self, name: str, steps: Steps) -> Advantages:
@@ -113,6 +115,7 @@ def credit_settings(
     """
     from turnwise.credit import get
     from turnwise.training.credit_by_part import parts_of_run
+    from turnwise.training.run_rewards import RunRewards, run_at
 
     words = words or {}
     run, iteration = run_at(file)
@@ -131,8 +134,8 @@ def credit_settings(
         {name: options for name, (_, options) in bound.items()},
         cast("Anchor", choose("anchor", chosen, ("state", "observation", "history"))),
         "of no run" if run is None else f"of the run {run.name}",
-        () if run is None else parts_of_run(run),
         RunRewards() if run is None else RunRewards.of(run, iteration),
+        () if run is None else parts_of_run(run),
         (rules, words, anchor, default) if run is not None and run.stages else None,
     )
 

@@ -350,6 +350,7 @@ def test_the_pages_name_keys_that_exist():
         "sampler.key_variable",
         "sampler.tokenizer",
         "sampler.tokens",
+        "sampler.tool_format",
         "sampler.tools",
     )  # of `turnwise eval`
     others = ("env.unwrapped.", "credit.py", *words)  # a Gymnasium environment, a script
