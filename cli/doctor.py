@@ -27,6 +27,7 @@ from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError
 from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.registry import suggest
+from turnwise.tools.bounded_input import parse_json
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "train": ("torch", "transformers", "matplotlib", "zstandard"),
@@ -176,7 +177,7 @@ def cluster() -> Iterable[ProbeResult]:
     if outcome.returncode:
         yield ProbeResult("cluster", False, f"the process that joined it ended with exit code {outcome.returncode}")
     else:
-        yield ProbeResult(**json.loads(outcome.stdout.splitlines()[-1]))
+        yield ProbeResult(**parse_json(outcome.stdout.splitlines()[-1], "the result of joining it"))
 
 
 def print_cluster() -> None:
