@@ -56,19 +56,19 @@ install: $(STAMP) links
 $(STAMP): EXTRA = dev
 $(DEMO_STAMP): EXTRA = train
 $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turnwise needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
-	$(call SAY,turnwise[$(EXTRA)],$(VENV),a minute where the downloads are quick)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turncredit needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
+	$(call SAY,turncredit[$(EXTRA)],$(VENV),a minute where the downloads are quick)
 	@scripts/install $(VENV) -e ".[$(EXTRA)]"
 	@touch $@ $(DEMO_STAMP)
 
 # Editable installs of renamed folders work through an import hook that type checkers do not run.
 links:
-	@mkdir -p .links/turnwise
-	@for file in package/*; do ln -sfn ../../$$file .links/turnwise/; done
-	@for folder in ablation agents cli credit envs evaluation phone processes report tools training; do ln -sfn ../../$$folder .links/turnwise/$$folder; done
+	@mkdir -p .links/turncredit
+	@for file in package/*; do ln -sfn ../../$$file .links/turncredit/; done
+	@for folder in ablation agents cli credit envs evaluation phone processes report tools training; do ln -sfn ../../$$folder .links/turncredit/$$folder; done
 
 demo: $(DEMO_STAMP)
-	$(BIN)/turnwise demo --seed $(SEED)
+	$(BIN)/turncredit demo --seed $(SEED)
 
 test: install
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not waits"
@@ -88,7 +88,7 @@ test-slow: install
 
 # On a machine with a GPU, with a torch that uses it: make test-gpu GPU=1.
 test-gpu: install
-	TURNWISE_GPU=1 $(BIN)/python -m pytest -q $(PATIENT) -m gpu
+	TURNCREDIT_GPU=1 $(BIN)/python -m pytest -q $(PATIENT) -m gpu
 
 test-all:
 	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test test-waits
@@ -100,7 +100,7 @@ test-all:
 # for CPUs, nor do the operators of its torchvision. Processors of images need none of these, but importing torchvision
 # describes them, in one file; pip and uv may share that file with others, so it is replaced and not changed.
 test-vllm: $(VLLM_STAMP)
-	$(if $(GPU),TURNWISE_GPU=1 )$(VLLM_VENV)/bin/python -m pytest -q $(PATIENT) -m vllm $(VLLM_TESTS)
+	$(if $(GPU),TURNCREDIT_GPU=1 )$(VLLM_VENV)/bin/python -m pytest -q $(PATIENT) -m vllm $(VLLM_TESTS)
 
 $(VLLM_STAMP): pyproject.toml constraints.txt
 	$(call SAY,vLLM,$(VLLM_VENV),hundreds of megabytes)
@@ -141,7 +141,7 @@ environments: $(VLLM_STAMP) $(FRAMEWORKS_STAMP)
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p turnwise
+	$(BIN)/mypy -p turncredit
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_guards.py
 
 # The scripts of the report's page have their types in comments, which TypeScript checks; npm installs it.
@@ -152,7 +152,7 @@ check-page:
 $(TSC):
 	npm install --silent --no-save --no-package-lock --no-audit --no-fund --prefix .tsc typescript@5.9.3
 
-# The site is made from the sources alone: nothing of turnwise is installed or imported for it.
+# The site is made from the sources alone: nothing of turncredit is installed or imported for it.
 docs: $(DOCS_STAMP) links
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 	@echo "the site is in site/; open site/index.html"

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.ablation.plan import Ablation, Arm
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, grouped
-from turnwise.credit.errors import BadTable
-from turnwise.credit.registry import get as get_credit_rule
-from turnwise.training.config.run import Run
-from turnwise.training.credit_by_part import credit_by_part, parts_of_run
-from turnwise.training.run_rewards import RunRewards
-from turnwise.training.sampling.sampling_files import credited_groups
+from turncredit.ablation.plan import Ablation, Arm
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, grouped
+from turncredit.credit.errors import BadTable
+from turncredit.credit.registry import get as get_credit_rule
+from turncredit.training.config.run import Run
+from turncredit.training.credit_by_part import credit_by_part, parts_of_run
+from turncredit.training.run_rewards import RunRewards
+from turncredit.training.sampling.sampling_files import credited_groups
 
 
 def credit_agreement(ablation: Ablation, arm: Arm, seed: int, first: int) -> float | None:

@@ -2,10 +2,10 @@
 
     ABLATION/plan.json                the run, the arms and the seeds
     ABLATION/warm-start/seed-0/       a run without iterations; every arm of the seed starts from its checkpoint
-    ABLATION/warm-start/evaluations/  evaluations before training that runs share (turnwise.training.shared_evaluations)
-    ABLATION/gigpo/seed-0/            an ordinary run
+    ABLATION/warm-start/evaluations/  evaluations before training that runs share
+    (turncredit.training.shared_evaluations) ABLATION/gigpo/seed-0/            an ordinary run
     ABLATION/calls.jsonl              the duration of each call of the command that was not killed
-    ABLATION/results.json             see turnwise.ablation.results
+    ABLATION/results.json             see turncredit.ablation.results
 
 This is not a search: the arms are named in advance, and every one of them is trained to its end.
 """
@@ -19,19 +19,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.files.json_files import write_json
-from turnwise.credit.errors import CreditError
-from turnwise.credit.registry import get as credit_rule
-from turnwise.registry import suggest
-from turnwise.tools.bounded_input import read_json
-from turnwise.training.config.differences import differences
-from turnwise.training.config.renamed import RENAMED, with_new_names
-from turnwise.training.config.run import Run, parse_value
-from turnwise.training.config.section_tables import Section
-from turnwise.training.config.sections import CreditSection, ObjectiveSection
-from turnwise.training.config.toml import literal
-from turnwise.training.errors import ConfigError, RunExists, TrainingError
-from turnwise.training.versions import describe
+from turncredit.agents.files.json_files import write_json
+from turncredit.credit.errors import CreditError
+from turncredit.credit.registry import get as credit_rule
+from turncredit.registry import suggest
+from turncredit.tools.bounded_input import read_json
+from turncredit.training.config.differences import differences
+from turncredit.training.config.renamed import RENAMED, with_new_names
+from turncredit.training.config.run import Run, parse_value
+from turncredit.training.config.section_tables import Section
+from turncredit.training.config.sections import CreditSection, ObjectiveSection
+from turncredit.training.config.toml import literal
+from turncredit.training.errors import ConfigError, RunExists, TrainingError
+from turncredit.training.versions import describe
 
 VARIES = ("agent", "credit", "objective", "sampling", "train")
 """Sections that an arm may change. All arms share the others: the environment, the warm start and the evaluation."""
@@ -324,7 +324,7 @@ def check(ablation: Ablation) -> None:
         ConfigError: the configuration of an arm is invalid, or there is no evaluation.
         TrainingError, EnvError, CreditError, AgentError: from the parts.
     """
-    from turnwise.training.parts import prepare
+    from turncredit.training.parts import prepare
 
     seed = ablation.seeds[0]
     warm = ablation.warm_start(seed)
@@ -365,7 +365,7 @@ def read_plan(folder: Path) -> Ablation:
     try:
         content = read_json(folder / PLAN)
         if content["version"] != VERSION:
-            raise TrainingError(f"{folder / PLAN} was written by another version of turnwise ({content['version']})")
+            raise TrainingError(f"{folder / PLAN} was written by another version of turncredit ({content['version']})")
         arms = tuple(
             Arm(table["name"], tuple(table["words"]), tuple(table["left_out"]), tuple(table.get("handed", ())))
             for table in content["arms"]

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from turnwise.ablation.process_worker import command, job_line
-from turnwise.training.config.run import Run
+from turncredit.ablation.process_worker import command, job_line
+from turncredit.training.config.run import Run
 
 State = Literal["waiting", "running", "finished", "stopped", "failed"]
 LOG = "worker.log"

@@ -20,14 +20,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from turnwise.processes.garbage_collection import collect_garbage_less_often
-from turnwise.registry import ImportRules, adopt_import_rules, import_rules
+from turncredit.processes.garbage_collection import collect_garbage_less_often
+from turncredit.registry import ImportRules, adopt_import_rules, import_rules
 
 if TYPE_CHECKING:
-    from turnwise.training.config.run import Run
-    from turnwise.training.run_folder.events import OnEvent
-    from turnwise.training.run_folder.metrics import Event
-    from turnwise.training.training_run import TrainingResult
+    from turncredit.training.config.run import Run
+    from turncredit.training.run_folder.events import OnEvent
+    from turncredit.training.run_folder.metrics import Event
+    from turncredit.training.training_run import TrainingResult
 
 PATIENCE = 90.0
 """Seconds to wait for a locked folder: a worker whose parent was killed may still be saving its checkpoint."""
@@ -62,7 +62,7 @@ def _train(
     *,
     evaluated: str | None = None,
 ) -> None:
-    from turnwise.training.config.run import Run
+    from turncredit.training.config.run import Run
 
     listen, clock = _throttled(send), None if seconds is None else TimeLimit(seconds)
     run = Run.parse(table)
@@ -74,9 +74,9 @@ def _train(
 
 def _unlocked(run: "Run", listen: "OnEvent", evaluated: str | None) -> "TrainingResult":
     """Train or resume a run as soon as its folder is not locked."""
-    from turnwise.agents.errors import FolderInUse
-    from turnwise.training.run_folder.paths import RUN_FILE
-    from turnwise.training.training_run import train
+    from turncredit.agents.errors import FolderInUse
+    from turncredit.training.run_folder.paths import RUN_FILE
+    from turncredit.training.training_run import train
 
     shared, waited = None if evaluated is None else Path(evaluated), 0.0
     while True:
@@ -177,7 +177,7 @@ def _message(error: BaseException) -> str:
 
 def command() -> list[str]:
     """Return the command line of a worker."""
-    return [sys.executable, "-P", "-m", "turnwise.ablation.process_worker"]
+    return [sys.executable, "-P", "-m", "turncredit.ablation.process_worker"]
 
 
 def job_line(table: dict[str, object], seconds: float | None = None, evaluated: Path | None = None) -> str:

@@ -11,12 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from turnwise.ablation.plan import CALLS, WARM_START, Ablation
-from turnwise.evaluation.results import EvaluationResult, Rate
-from turnwise.evaluation.seed_statistics import Mean, compare_seeds, holm, verdict
-from turnwise.training.errors import TrainingError
-from turnwise.training.run_folder.metrics import read_events
-from turnwise.training.versions import describe
+from turncredit.ablation.plan import CALLS, WARM_START, Ablation
+from turncredit.evaluation.results import EvaluationResult, Rate
+from turncredit.evaluation.seed_statistics import Mean, compare_seeds, holm, verdict
+from turncredit.training.errors import TrainingError
+from turncredit.training.run_folder.metrics import read_events
+from turncredit.training.versions import describe
 
 VERSION = 1
 DIAGNOSTICS = {

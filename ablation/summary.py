@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from turnwise.ablation.results import EARLY, FIRST, ResultTable
-from turnwise.evaluation.rank_correlation import RankCorrelation
-from turnwise.evaluation.seed_statistics import Mean
+from turncredit.ablation.results import EARLY, FIRST, ResultTable
+from turncredit.evaluation.rank_correlation import RankCorrelation
+from turncredit.evaluation.seed_statistics import Mean
 
 VERSION = 1
 ALL = "all"
@@ -35,7 +35,7 @@ def summary(tables: Mapping[str, ResultTable], agreement: Callable[[str, str, in
     """Return one row for each ablation, arm and seed, one for the mean over seeds, and rank correlations over seeds.
 
     Args:
-        tables: the tables of `turnwise.ablation.results`, by the names of their ablations.
+        tables: the tables of `turncredit.ablation.results`, by the names of their ablations.
         agreement: returns the `credit_agreement` of an ablation, an arm and a seed.
 
     Returns:

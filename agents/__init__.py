@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.content import Content, ImagePart, TextPart
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.errors import (
+from turncredit.agents.agent import Agent
+from turncredit.agents.content import Content, ImagePart, TextPart
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.errors import (
     AgentError,
     ContextOverflow,
     EngineFailed,
@@ -18,15 +18,15 @@ from turnwise.agents.errors import (
     StepsError,
     StoreError,
 )
-from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
-from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.prompts.parsing import PARSERS, Parsed, Parser
-from turnwise.agents.prompts.prompt import PROMPTS, Conversation, Exchange, PromptBuilder, View, Window
-from turnwise.agents.prompts.templates import PLAIN, REACT, TEMPLATES, Template
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import Fork, RolloutReport, Snapshots, arollout, play, rollout
-from turnwise.agents.rollouts.rollout_stream import stream
-from turnwise.agents.samplers import (
+from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
+from turncredit.agents.prompts.dialogue import Dialogue, Prompt
+from turncredit.agents.prompts.parsing import PARSERS, Parsed, Parser
+from turncredit.agents.prompts.prompt import PROMPTS, Conversation, Exchange, PromptBuilder, View, Window
+from turncredit.agents.prompts.templates import PLAIN, REACT, TEMPLATES, Template
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.rollout import Fork, RolloutReport, Snapshots, arollout, play, rollout
+from turncredit.agents.rollouts.rollout_stream import stream
+from turncredit.agents.samplers import (
     SAMPLERS,
     Completion,
     Expert,
@@ -39,8 +39,8 @@ from turnwise.agents.samplers import (
     Tokenizer,
     parse_sampler,
 )
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Stop, Trajectory, Turn, grouped
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, Stop, Trajectory, Turn, grouped
 
 __all__ = [
     "PARSERS",
@@ -110,6 +110,6 @@ Comparison EvaluationResult EvaluationSummary Panel Rate compare evaluate mcnema
 
 
 def __getattr__(name: str) -> object:
-    if name in _MOVED.split():  # an AttributeError would not reach the reader of `from turnwise.agents import Panel`
-        raise ImportError(f"{name} is in turnwise.evaluation: from turnwise.evaluation import {name}")
+    if name in _MOVED.split():  # an AttributeError would not reach the reader of `from turncredit.agents import Panel`
+        raise ImportError(f"{name} is in turncredit.evaluation: from turncredit.evaluation import {name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

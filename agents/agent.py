@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, cast
 
-from turnwise.agents.annealing import Annealing, annealed
-from turnwise.agents.errors import AgentError, PromptError, look_up
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.prompts.chat_template import ChatTemplate
-from turnwise.agents.prompts.parsing import PARSERS, Parsed, Parser, without_stop
-from turnwise.agents.prompts.prompt import PROMPTS, Conversation, PromptBuilder
-from turnwise.agents.prompts.templates import PLAIN, TEMPLATES, Template
-from turnwise.envs.parts import part_of
-from turnwise.registry import suggest
+from turncredit.agents.annealing import Annealing, annealed
+from turncredit.agents.errors import AgentError, PromptError, look_up
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.prompts.chat_template import ChatTemplate
+from turncredit.agents.prompts.parsing import PARSERS, Parsed, Parser, without_stop
+from turncredit.agents.prompts.prompt import PROMPTS, Conversation, PromptBuilder
+from turncredit.agents.prompts.templates import PLAIN, TEMPLATES, Template
+from turncredit.envs.parts import part_of
+from turncredit.registry import suggest
 
 _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("prompt", (str, Mapping), "a name or a table with a name"),

@@ -1,7 +1,7 @@
 """Annealing: factors of the sampling temperature that depend on the position in an answer.
 
 A factor must follow from the position alone, since the learner divides its logits by the same numbers as the sampler.
-`ANNEALINGS` finds one by name, by entry point (group ``turnwise.annealings``), or as "module:function": a function
+`ANNEALINGS` finds one by name, by entry point (group ``turncredit.annealings``), or as "module:function": a function
 ``annealing(position, *, options) -> factor`` whose options are numbers with defaults.
 
 Not included: factors that depend on the entropy, which the sampler would have to record token by token.
@@ -14,8 +14,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from turnwise.agents.errors import AgentError, look_up
-from turnwise.registry import Registry, suggest
+from turncredit.agents.errors import AgentError, look_up
+from turncredit.registry import Registry, suggest
 
 __all__ = ["ANNEALINGS", "Annealing", "annealed", "ead"]
 
@@ -47,7 +47,7 @@ def ead(position: int, *, warmth: float = 0.2, least: float = 0.1, scale: float 
     return max(2.0 + warmth - math.exp(min(position / scale, 700.0)), least)
 
 
-ANNEALINGS: Registry[Curve] = Registry("annealing", group="turnwise.annealings")
+ANNEALINGS: Registry[Curve] = Registry("annealing", group="turncredit.annealings")
 ANNEALINGS.register("ead", ead)
 
 

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.png import decode_png, encode_png, pixel_key, png_size, read_png
+from turncredit.agents.png import decode_png, encode_png, pixel_key, png_size, read_png
 
 __all__ = ["Content", "ImagePart", "TextPart", "has_images", "read_observation"]
 

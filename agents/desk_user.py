@@ -16,19 +16,19 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.instructions import agent_from
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.rollouts.rollout import sampling_seed
-from turnwise.agents.rollouts.turn_requests import request_for
-from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
-from turnwise.agents.samplers.wrappers import make_sampler
-from turnwise.envs.desk.users import UserReply, UserScene
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.snapshot import Fields
-from turnwise.registry import suggest
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.instructions import agent_from
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.rollouts.rollout import sampling_seed
+from turncredit.agents.rollouts.turn_requests import request_for
+from turncredit.agents.samplers.background import BackgroundLoop
+from turncredit.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
+from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.envs.desk.users import UserReply, UserScene
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.envs.snapshot import Fields
+from turncredit.registry import suggest
 
 __all__ = ["ModelUser"]
 
@@ -158,7 +158,7 @@ class _SharedSampler:
     def __init__(self, name: str) -> None:
         engine, model, url = parse_sampler(name)
         self._sampler = make_sampler(engine, SamplerSettings(model=model, url=url, parser="whole"))
-        self._loop = BackgroundLoop("turnwise-desk-user")
+        self._loop = BackgroundLoop("turncredit-desk-user")
 
     def answer(
         self, agent_of: Callable[[Sampler], Agent], turns: list[tuple[str, str]], message: str, episode: str

@@ -26,13 +26,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from turnwise.agents.root_errors import AgentError as AgentError
-from turnwise.agents.root_errors import ImageError as ImageError
-from turnwise.agents.root_errors import StoreError as StoreError
-from turnwise.registry import CannotLoad, Registry, UnknownName
+from turncredit.agents.root_errors import AgentError as AgentError
+from turncredit.agents.root_errors import ImageError as ImageError
+from turncredit.agents.root_errors import StoreError as StoreError
+from turncredit.registry import CannotLoad, Registry, UnknownName
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Group
+    from turncredit.agents.trajectory import Group
 
 Item = TypeVar("Item")
 

@@ -1,7 +1,7 @@
 """How a language model is asked for the actions of an environment, where neither its run nor the user says so.
 
-Environments name options of an agent (`turnwise.envs.agent_defaults`): prompt, template, parser, max_tokens and so on,
-and in the table `without_chat_template` options for models without one, such as stop strings and a worked turn. An
+Environments name options of an agent (`turncredit.envs.agent_defaults`): prompt, template, parser, max_tokens and so
+on, and in the table `without_chat_template` options for models without one, such as stop strings and a worked turn. An
 environment that names none is played with `INSTRUCTED`. Later ones win: `INSTRUCTED`, the environment's, those of a
 suite or of the run of a checkpoint, those of the user.
 
@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.prompts.chat_template import TOOLS, chat_fields
-from turnwise.agents.prompts.native_tools import chat_with_tools
-from turnwise.envs import agent_defaults, parts_of
-from turnwise.envs.agent_defaults import TOOL_FORMAT
-from turnwise.envs.parts import part_of
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, PromptError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.prompts.chat_template import TOOLS, chat_fields
+from turncredit.agents.prompts.native_tools import chat_with_tools
+from turncredit.envs import agent_defaults, parts_of
+from turncredit.envs.agent_defaults import TOOL_FORMAT
+from turncredit.envs.parts import part_of
 
 __all__ = [
     "INSTRUCTED",

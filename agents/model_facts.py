@@ -1,6 +1,6 @@
 """Facts about a model, from its configuration and tokenizer alone: sizes, chat template, memory for sampling.
 
-Not included: the memory for training, which `turnwise.training.learner.memory` estimates, and the weights themselves.
+Not included: the memory for training, which `turncredit.training.learner.memory` estimates, and the weights themselves.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.errors import PromptError
-from turnwise.agents.models.model_folder import (
+from turncredit.agents.errors import PromptError
+from turncredit.agents.models.model_folder import (
     ModelFolder,
     empty_model,
     end_tokens_of,
     load_tokenizer,
     model_config,
 )
-from turnwise.agents.models.tokenization import Tokenizer, exact_decoder
-from turnwise.agents.prompts.chat_template import ChatTemplate, TemplateFacts, template_facts
+from turncredit.agents.models.tokenization import Tokenizer, exact_decoder
+from turncredit.agents.prompts.chat_template import ChatTemplate, TemplateFacts, template_facts
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.root_errors import ImageError
-from turnwise.tools.bounded_input import InputError, read_bytes
+from turncredit.agents.root_errors import ImageError
+from turncredit.tools.bounded_input import InputError, read_bytes
 
 __all__ = ["decode_png", "encode_png", "pixel_key", "png_size", "read_png"]
 

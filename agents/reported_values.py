@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import cache, lru_cache
 
-from turnwise.agents.trajectory import Extra
+from turncredit.agents.trajectory import Extra
 
 __all__ = ["FILLED", "check_columns", "check_number"]
 
@@ -30,7 +30,7 @@ def check_number(name: str, value: float) -> None:
 
 @cache
 def _largest() -> float:
-    from turnwise.credit.columns import LARGEST  # credit is imported when the first episode is played
+    from turncredit.credit.columns import LARGEST  # credit is imported when the first episode is played
 
     return LARGEST
 
@@ -42,7 +42,7 @@ def check_columns(extras: dict[str, Extra]) -> dict[str, Extra]:
         ValueError: a name is nearly that of a column, or one that every turn has; or a value does not fit its column.
     """
     if extras:
-        from turnwise.credit.columns import COLUMNS, converted
+        from turncredit.credit.columns import COLUMNS, converted
 
         _check_names(tuple(extras))
         for name, value in extras.items():
@@ -56,7 +56,7 @@ def check_columns(extras: dict[str, Extra]) -> dict[str, Extra]:
 
 @lru_cache(maxsize=256)
 def _check_names(names: tuple[str, ...]) -> None:
-    from turnwise.credit.columns import check_spelling
+    from turncredit.credit.columns import check_spelling
 
     for name in names:
         if name in FILLED:

@@ -1,4 +1,4 @@
-"""The errors that the records of episodes raise: roots of the tree in `turnwise.agents.errors`, which has them all."""
+"""Errors that the records of episodes raise: roots of the tree in `turncredit.agents.errors`, which has them all."""
 
 from __future__ import annotations
 

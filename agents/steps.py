@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
-from turnwise.agents.errors import StepsError
-from turnwise.agents.reported_values import FILLED
-from turnwise.agents.trajectory import Extra, Group, Trajectory, Turn
-from turnwise.credit import Steps
-from turnwise.registry import suggest
+from turncredit.agents.errors import StepsError
+from turncredit.agents.reported_values import FILLED
+from turncredit.agents.trajectory import Extra, Group, Trajectory, Turn
+from turncredit.credit import Steps
+from turncredit.registry import suggest
 
 Anchor = Literal["state", "observation", "history"]
 COLUMNS = (*FILLED, "logprob")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from typing import Literal, get_args
 
-from turnwise.agents.content import Content, ImagePart, TextPart
-from turnwise.agents.token_experts import TurnExperts
+from turncredit.agents.content import Content, ImagePart, TextPart
+from turncredit.agents.token_experts import TurnExperts
 
 _PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}(\+|:[0-9]{1,18})?\.[0-9]{1,18})*", re.ASCII)
 """Member of a group in the id of a trajectory: its number; for a fork, then the turn, perhaps the tokens of its answer,

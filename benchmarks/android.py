@@ -9,7 +9,7 @@ of the task; each task is played once, or eight times in a row as by the agents 
 raises, or when a phone does not end in the state that the same inputs lead to on a phone alone. The memory of episodes
 is that of a process of their own. What one process does alone is counted per second of processor time, so that a busy
 machine matters less; what goes over adb is counted by the clock. Python's garbage collector runs as seldom as in the
-worker processes of turnwise.
+worker processes of turncredit.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from turnwise.envs import make
-from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.stock.source import StockTasks
-from turnwise.phone import Phone
-from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.processes.garbage_collection import collect_garbage_less_often
-from turnwise.tools.android import AdbDevice, AdbServerClient, Device
+from turncredit.envs import make
+from turncredit.envs.android.env import AndroidEnv
+from turncredit.envs.android.stock.source import StockTasks
+from turncredit.phone import Phone
+from turncredit.phone.adb import AdbServer
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.processes.garbage_collection import collect_garbage_less_often
+from turncredit.tools.android import AdbDevice, AdbServerClient, Device
 
 
 def main() -> None:
@@ -217,7 +217,7 @@ def play_alone(i: int, steps: int, phones: list[Phone], servers: list[AdbServer]
 def play_steps(device: Device, seed: int, steps: int) -> None:
     """Do as many steps, each with a dump of the screen before."""
     draw = random.Random(seed)
-    device.launch(draw.choice(["com.android.settings", "org.turnwise.contacts", "com.android.deskclock"]))
+    device.launch(draw.choice(["com.android.settings", "org.turncredit.contacts", "com.android.deskclock"]))
     for _ in range(steps):
         targets = [node for node in device.dump().walk() if node.clickable]
         kind = draw.random()
@@ -265,7 +265,7 @@ def growth(count: int, play: Callable[[int], bool]) -> dict[str, float]:
 
 def environment(seconds: float, group: int = 1) -> dict[str, float]:
     """Return the environment's steps per second of processor time and the time of a reset, after a warm-up."""
-    env, draw = make("turnwise/Android-v0"), random.Random(0)
+    env, draw = make("turncredit/Android-v0"), random.Random(0)
     tasks = (task for task in env.unwrapped.task_ids(100_000) for _ in range(group))
     play_at_random(env, tasks, draw, seconds)
     count, stepping, resets, resetting = play_at_random(env, tasks, draw, seconds)
@@ -304,7 +304,7 @@ def repeated_episodes(count: int) -> dict[str, float]:
 
 def episodes(count: int, different: int = 10**6) -> dict[str, float]:
     """Play the expert's episodes of tasks of all templates."""
-    env = make("turnwise/Android-v0")
+    env = make("turncredit/Android-v0")
     tasks = env.unwrapped.task_ids(min(count, different))
 
     def play(i: int) -> bool:

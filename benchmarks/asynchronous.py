@@ -33,12 +33,12 @@ import gymnasium
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.envs import register
-from turnwise.envs.spaces import Text
-from turnwise.training import Run
-from turnwise.training.parts import prepare
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.envs import register
+from turncredit.envs.spaces import Text
+from turncredit.training import Run
+from turncredit.training.parts import prepare
 
 GOAL = 2.5
 TASKS, GROUP = 16, 8
@@ -152,13 +152,13 @@ def play(
     staleness: int | dict[str, int], engine: WaitingEngine, update: float, iterations: int, folder: Path
 ) -> dict[str, float]:
     """Return groups per second, share of slots in use, and age of the turns."""
-    register("turnwise-benchmarks/Waiting-v0", f"{__name__}:Waiting")
+    register("turncredit-benchmarks/Waiting-v0", f"{__name__}:Waiting")
     sizes = {"groups": TASKS, "group_size": GROUP, "concurrency": TASKS * GROUP}
     run = Run.parse(
         {
             "output": str(folder),
             "trajectory_format": "",
-            "env": {"id": "turnwise-benchmarks/Waiting-v0"},
+            "env": {"id": "turncredit-benchmarks/Waiting-v0"},
             "imitation": {"episodes": 1},
             "evaluation": {"episodes": 0},
             "train": {"iterations": iterations, "staleness": staleness, **sizes},

@@ -17,15 +17,15 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from turnwise.agents.content import ImagePart
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.cutting import Cutting
-from turnwise.training.config.sections import ImitationSection
-from turnwise.training.imitation.imitation import imitation_steps
-from turnwise.training.learner.dealt_batch import DealtBatch
-from turnwise.training.learner.gradient import with_gradient
-from turnwise.training.learner.learner import split_minibatches
-from turnwise.training.objectives.run_objective import Objective
+from turncredit.agents.content import ImagePart
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.cutting import Cutting
+from turncredit.training.config.sections import ImitationSection
+from turncredit.training.imitation.imitation import imitation_steps
+from turncredit.training.learner.dealt_batch import DealtBatch
+from turncredit.training.learner.gradient import with_gradient
+from turncredit.training.learner.learner import split_minibatches
+from turncredit.training.objectives.run_objective import Objective
 
 SHAPES = {
     "64 episodes of 20 turns with a window": (1280, 1200, 100, 3072),

@@ -1,6 +1,6 @@
 """Throughput and memory leaks of browser environments: steps per second with several contexts, and many episodes.
 
-    python benchmarks/browser.py [--contexts 8] [--seconds 20] [--episodes 200] [--env turnwise/WebShopBrowser-v0]
+    python benchmarks/browser.py [--contexts 8] [--seconds 20] [--episodes 200] [--env turncredit/WebShopBrowser-v0]
 
 The contexts run in parallel, each in its own thread, with random admissible actions; resets count as time but not as
 steps. Then short episodes run one after another in one environment, and the memory of the whole process tree is
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--episodes", type=int, default=200)
     parser.add_argument("--steps", type=int, default=3, help="steps of each of these episodes")
-    parser.add_argument("--env", default="turnwise/WebShopBrowser-v0")
+    parser.add_argument("--env", default="turncredit/WebShopBrowser-v0")
     options = parser.parse_args()
     report: dict[str, Any] = {"env": options.env, "load_before": os.getloadavg()[0]}
     for contexts in (1, options.contexts):
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def made(name: str) -> Any:
-    from turnwise.envs import make
+    from turncredit.envs import make
 
     return make(name, max_episode_steps=-1, **({"level": "tiny"} if "WebShop" in name else {}))
 
@@ -81,7 +81,7 @@ def speed(name: str, contexts: int, seconds: float) -> tuple[float, float]:
 
 def resets(name: str, episodes: int) -> dict[str, Any]:
     """Return processor milliseconds of a reset that loads its page, and their ratio to those of one that does not."""
-    from turnwise.envs import make
+    from turncredit.envs import make
 
     costs = []
     for reload in (True, False):
@@ -97,7 +97,7 @@ def resets(name: str, episodes: int) -> dict[str, Any]:
 
 def leaks(name: str, episodes: int, steps: int) -> dict[str, Any]:
     """Play episodes in a row and compare memory and processes after a tenth of them and after all."""
-    from turnwise.tools.browser import shared_browser
+    from turncredit.tools.browser import shared_browser
 
     env, rng = made(name), random.Random(0)
     seen: dict[int, tuple[float, int]] = {}

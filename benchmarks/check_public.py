@@ -1,4 +1,4 @@
-"""What `turnwise check` says of public environments that pip installs: a table of floors and findings.
+"""What `turncredit check` says of public environments that pip installs: a table of floors and findings.
 
     pip install gymnasium minigrid reasoning-gym textarena "pettingzoo[classic]" textworld browsergym-miniwob
     python -m benchmarks.check_public                          # all, in minutes
@@ -25,9 +25,9 @@ from typing import Any, Final
 import gymnasium
 import numpy as np
 
-from turnwise.envs import TextEnv, UnknownTask
-from turnwise.envs.check import CheckReport, Effort, RewardBounds, check_env
-from turnwise.envs.info import Info
+from turncredit.envs import TextEnv, UnknownTask
+from turncredit.envs.check import CheckReport, Effort, RewardBounds, check_env
+from turncredit.envs.info import Info
 
 EFFORT: Final = Effort(
     walks=2, turns=20, pairs=4, states=4, depth=4, continuations=2, search=50, long=24, floor=16, attack=1500
@@ -88,7 +88,7 @@ class ArenaGame(gymnasium.Env[str, str]):
     """A game of textarena for one player; its reward comes at the end."""
 
     def __init__(self, name: str) -> None:
-        from turnwise.envs.spaces import Text
+        from turncredit.envs.spaces import Text
 
         self.observation_space, self.action_space = Text(), Text()
         self._game = importlib.import_module("textarena").make(name)
@@ -126,7 +126,7 @@ class WrittenGame(gymnasium.Env[str, str]):
     """Generated games of TextWorld."""
 
     def __init__(self, games: int = 4) -> None:
-        from turnwise.envs.spaces import Text
+        from turncredit.envs.spaces import Text
 
         self.observation_space, self.action_space = Text(), Text()
         self._ids = [str(number) for number in range(games)]
@@ -173,7 +173,7 @@ class Page(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A task of BrowserGym with text for observations: the goal and the page's accessibility tree."""
 
     def __init__(self, name: str) -> None:
-        from turnwise.envs.spaces import Text
+        from turncredit.envs.spaces import Text
 
         importlib.import_module("browsergym.miniwob")
         super().__init__(gymnasium.make(f"browsergym/miniwob.{name}", headless=True))
@@ -314,12 +314,14 @@ def _served(named: str | None) -> Iterator[Case]:
     """Yield the case of an OpenEnv server; its package is installed where it runs, and need not be here."""
     if named:
         name, _, url = named.partition("=")
-        yield Case(name, "turnwise", partial(gym_env, "turnwise/OpenEnv-v0", "turnwise.envs", url=url))
+        yield Case(name, "turncredit", partial(gym_env, "turncredit/OpenEnv-v0", "turncredit.envs", url=url))
 
 
 def row(case: Case, report: CheckReport) -> str:
     """Return a line of the table."""
-    package = f"{case.package} {importlib.metadata.version(case.package)}" if case.package != "turnwise" else "a server"
+    package = (
+        f"{case.package} {importlib.metadata.version(case.package)}" if case.package != "turncredit" else "a server"
+    )
     expert = report["oracle"].values.get("returns")
     best = f"{np.mean(expert):.2f}" if isinstance(expert, list) else "-"
     shares = [_share(report, player) for player in PLAYERS]

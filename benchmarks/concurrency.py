@@ -31,16 +31,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.env_processes import EnvProcesses
-from turnwise.agents.rollouts.rollout import RolloutReport, arollout, rollout
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Group
-from turnwise.envs import maker
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.env_processes import EnvProcesses
+from turncredit.agents.rollouts.rollout import RolloutReport, arollout, rollout
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Group
+from turncredit.envs import maker
 
-ENVS = {"household": "turnwise/Household-v0", "shop": "turnwise/WebShop-v0", "code": "turnwise/Code-v0"}
+ENVS = {"household": "turncredit/Household-v0", "shop": "turncredit/WebShop-v0", "code": "turncredit/Code-v0"}
 
 
 class Waiting(Random):

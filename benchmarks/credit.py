@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit import Steps, discounted_returns, get, gigpo, hgpo
-from turnwise.credit.similarity import similar_states
+from turncredit.credit import Steps, discounted_returns, get, gigpo, hgpo
+from turncredit.credit.similarity import similar_states
 
 TURNS, GROUP, STATES, ACTIONS = 50, 8, 120, 6
 METHODS = ("gigpo", "hgpo", "salt", "graphgpo", "graft", "rtmc")

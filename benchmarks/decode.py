@@ -38,11 +38,11 @@ from rich.console import Console
 from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.transformers import decoder_choice
-from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.transformers import decoder_choice
+from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 
 VIEW = View(start="", observation="", admissible=None, turn=0)
 GROUP: Final = 8

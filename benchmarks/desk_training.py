@@ -15,16 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from turnwise.envs import maker
-from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import make_panel
-from turnwise.evaluation.results import EvaluationResult, EvaluationSummary
-from turnwise.evaluation.seed_statistics import Mean
-from turnwise.report.ablation_tables import grid, interval
-from turnwise.training.config.run import Run
-from turnwise.training.loaded_agent import load_agent
-from turnwise.training.run_folder.metrics import read_events
-from turnwise.training.training_run import train
+from turncredit.envs import maker
+from turncredit.evaluation.evaluation import evaluate
+from turncredit.evaluation.panels import make_panel
+from turncredit.evaluation.results import EvaluationResult, EvaluationSummary
+from turncredit.evaluation.seed_statistics import Mean
+from turncredit.report.ablation_tables import grid, interval
+from turncredit.training.config.run import Run
+from turncredit.training.loaded_agent import load_agent
+from turncredit.training.run_folder.metrics import read_events
+from turncredit.training.training_run import train
 
 TRAINED = ("perfect", "mixed", "impatient")
 EVALUATED = ("perfect", "mixed", "impatient")

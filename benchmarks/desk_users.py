@@ -20,12 +20,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from turnwise.envs.desk import DOMAINS, QUALITIES, DeskEnv
-from turnwise.envs.desk.domain import dollars
-from turnwise.envs.desk.task import DeskAction, DeskTask, UserFact
-from turnwise.evaluation.reliability import pass_all
-from turnwise.evaluation.results import Rate
-from turnwise.tools.functions import Call, call_format
+from turncredit.envs.desk import DOMAINS, QUALITIES, DeskEnv
+from turncredit.envs.desk.domain import dollars
+from turncredit.envs.desk.task import DeskAction, DeskTask, UserFact
+from turncredit.evaluation.reliability import pass_all
+from turncredit.evaluation.results import Rate
+from turncredit.tools.functions import Call, call_format
 
 CLERKS = ("expert", "careful", "trusting", "obliging")
 MOST_QUESTIONS = 4

@@ -18,14 +18,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents import Agent, rollout
-from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
-from turnwise.agents.rollouts.rollout import RolloutReport
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Trajectory
-from turnwise.envs import maker
-from turnwise.processes.garbage_collection import collect_garbage_less_often
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents import Agent, rollout
+from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
+from turncredit.agents.rollouts.rollout import RolloutReport
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Trajectory
+from turncredit.envs import maker
+from turncredit.processes.garbage_collection import collect_garbage_less_often
+from turncredit.training.learner.policy import build_policy
 
 WORDS = ["You are in the kitchen. You see a drawer 1, a sink 1. go to drawer 1, open drawer 1, take mug 1. "]
 
@@ -58,7 +58,7 @@ def environment_seconds(make: MakeEnv, trajectories: Sequence[Trajectory]) -> fl
 
 def measure(episodes: int, turns: int) -> dict[str, float]:
     """Return milliseconds of processor time of a turn."""
-    make = maker("turnwise/Household-v0", level="tiny")
+    make = maker("turncredit/Household-v0", level="tiny")
     env = make()
     tasks = env.get_wrapper_attr("task_ids")(episodes)
     env.close()

@@ -37,11 +37,11 @@ from rich.console import Console
 from rich.table import Table
 from transformers import StaticCache
 
-from turnwise.agents.models.model_folder import load_model, load_tokenizer
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.models.model_folder import load_model, load_tokenizer
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 
 GOAL = 0.9
 VIEW = View(start="", observation="", admissible=None, turn=0)
@@ -182,7 +182,7 @@ def peak_memory(model: Any, tokenizer: Any, options: argparse.Namespace) -> dict
 
 
 def tiny() -> tuple[Any, Any]:
-    from turnwise.training.learner.policy import build_policy
+    from turncredit.training.learner.policy import build_policy
 
     words = ["go to fridge 1, open it and take the mug", "you see a table with a book and two pens on it"]
     return build_policy(words * 4, hidden=128, layers=4, heads=4, context=1024)

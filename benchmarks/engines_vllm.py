@@ -5,7 +5,7 @@ make the same requests with the same concurrency:
 
     vllm            the sampler, with the engine in this process
     bare engine     `generate` of the same engine, called directly
-    openai          the sampler with token ids, with a server that `turnwise serve model` starts
+    openai          the sampler with token ids, with a server that `turncredit serve model` starts
     bare client     POST /v1/completions to the same server, with httpx
 
 A sampler and its bare form take turns within each round, and the median of the rounds' ratios counts, since other load
@@ -40,10 +40,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.models.model_folder import load_tokenizer, model_config
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import SAMPLERS, Request, Sampler, SamplerSettings
-from turnwise.agents.samplers.seeds import request_seed
+from turncredit.agents.models.model_folder import load_tokenizer, model_config
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import SAMPLERS, Request, Sampler, SamplerSettings
+from turncredit.agents.samplers.seeds import request_seed
 
 GOAL = 0.9
 VIEW = View(start="", observation="", admissible=None, turn=0)
@@ -142,11 +142,11 @@ def compare(own: Callable[[], int], bare: Callable[[], int], rounds: int) -> dic
 
 @contextmanager
 def server(folder: Path, options: argparse.Namespace, context: int) -> Iterator[str]:
-    """Start `turnwise serve model`, and yield its URL."""
+    """Start `turncredit serve model`, and yield its URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-c", "from turnwise.cli.main import main; main()", "serve", "model", str(folder)]
+    command = [sys.executable, "-c", "from turncredit.cli.main import main; main()", "serve", "model", str(folder)]
     command += ["--port", str(port), "--dtype", options.dtype, "--context", str(context)]
     command += ["--batch-size", str(options.concurrency), *options.engine]
     with tempfile.TemporaryFile() as log:
@@ -167,7 +167,7 @@ def server(folder: Path, options: argparse.Namespace, context: int) -> Iterator[
 
 
 def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
-    from turnwise.cli.options import parse_options
+    from turncredit.cli.options import parse_options
 
     load = Load(options, int(model_config(folder)["vocab_size"]))
     settings = SamplerSettings(
@@ -197,7 +197,7 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def tiny(folder: Path) -> None:
-    from turnwise.training.learner.policy import build_policy, save_policy
+    from turncredit.training.learner.policy import build_policy, save_policy
 
     words = ["go to fridge 1, open it and take the mug", "you see a table with a book and two pens on it"]
     save_policy(*build_policy(words * 4, hidden=128, layers=4, heads=4, context=1024), folder)

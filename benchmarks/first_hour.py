@@ -36,7 +36,7 @@ RUN = """
 name = "first-hour"
 
 [env]
-id = "turnwise/Household-v0"
+id = "turncredit/Household-v0"
 kwargs = {{ level = "tiny", split = "train" }}
 
 [agent]
@@ -119,11 +119,11 @@ class GpuMemory:
 
 
 def step(name: str, words: list[str], options: argparse.Namespace) -> dict[str, object]:
-    """Run a command of turnwise; return its seconds, the GPU's memory and whether it worked."""
-    print(f"\n--- {name}: turnwise {' '.join(words)}", flush=True)
+    """Run a command of turncredit; return its seconds, the GPU's memory and whether it worked."""
+    print(f"\n--- {name}: turncredit {' '.join(words)}", flush=True)
     paths = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUNBUFFERED": "1"}
-    code = "from turnwise.cli.main import main; main()"
+    code = "from turncredit.cli.main import main; main()"
     started = time.perf_counter()
     with GpuMemory() as memory:
         process = subprocess.Popen([sys.executable, "-c", code, *words], stdin=subprocess.DEVNULL, env=environment)
@@ -187,7 +187,7 @@ def main() -> None:
         if not options.no_eval:
             limits = [f"agent.max_tokens={options.tokens}", f"agent.max_turns={options.turns}"]
             where = ["--device", options.device, "--dtype", "bfloat16"] if engine == "transformers" else []
-            task = ["turnwise/Household-v0", "level=tiny", "split=held_out", "--episodes", str(options.episodes)]
+            task = ["turncredit/Household-v0", "level=tiny", "split=held_out", "--episodes", str(options.episodes)]
             results.append(step(f"eval, {engine}", ["eval", f"{engine}:{model}", *task, *where, *limits], options))
         file, run = home / f"{engine}.toml", home / f"run-{engine}{'-full' if options.full else ''}"
         file.write_text(settings(engine, options, model), encoding="utf-8")

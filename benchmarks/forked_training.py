@@ -1,10 +1,10 @@
 """What forks and true credit gain in training: an ablation, read after equal updates and after equal sampled tokens.
 
-    turnwise ablate examples/demo.toml "credit=grpo,hgpo:train.iterations=36,..." --output runs/forked
+    turncredit ablate examples/demo.toml "credit=grpo,hgpo:train.iterations=36,..." --output runs/forked
     python benchmarks/forked_training.py runs/forked [--iteration 12]
 
 docs/truth.md has the whole command. Seeds count whose arms have all finished. Equal tokens need checkpoints of every
-iteration: an arm is read at its last one within the budget, which `turnwise eval` plays on the run's own panel; the
+iteration: an arm is read at its last one within the budget, which `turncredit eval` plays on the run's own panel; the
 result is kept in the run's folder. Arms whose turns have values by forks ("valued") have another budget: they are read
 at the end, beside the second reference after all of its iterations.
 """
@@ -20,11 +20,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from turnwise.ablation.plan import read_plan
-from turnwise.evaluation.results import EvaluationResult
-from turnwise.evaluation.seed_statistics import Mean, SeedComparison, compare_seeds, holm
-from turnwise.report.ablation_tables import grid, interval, p_value
-from turnwise.training.run_folder.metrics import read_events
+from turncredit.ablation.plan import read_plan
+from turncredit.evaluation.results import EvaluationResult
+from turncredit.evaluation.seed_statistics import Mean, SeedComparison, compare_seeds, holm
+from turncredit.report.ablation_tables import grid, interval, p_value
+from turncredit.training.run_folder.metrics import read_events
 
 Results = dict[str, dict[int, EvaluationResult]]
 """By arm and seed."""
@@ -98,7 +98,7 @@ class Trained:
 def play(checkpoint: Path, panel: Path, file: Path) -> None:
     """Write the result of a checkpoint on a panel."""
     file.parent.mkdir(exist_ok=True)
-    main = "from turnwise.cli.main import main; main()"
+    main = "from turncredit.cli.main import main; main()"
     words = ["eval", str(checkpoint), "--panel", str(panel), "--concurrency", "128", "--output", str(file)]
     subprocess.run([sys.executable, "-c", main, *words], check=True, stdout=subprocess.DEVNULL)
 

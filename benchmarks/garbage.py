@@ -1,5 +1,5 @@
 """What Python's cyclic garbage collector costs environments: steps per second with its default threshold, and with that
-of the program `turnwise` and its worker processes, in turns.
+of the program `turncredit` and its worker processes, in turns.
 
     python benchmarks/garbage.py [--seconds 1] [--rounds 5]
 
@@ -17,10 +17,10 @@ import statistics
 import time
 from collections.abc import Callable
 
-from turnwise.envs import make
-from turnwise.processes.garbage_collection import NEW_OBJECTS
+from turncredit.envs import make
+from turncredit.processes.garbage_collection import NEW_OBJECTS
 
-ENVIRONMENTS = ("turnwise/Household-v0", "turnwise/WebShop-v0", "turnwise/Search-v0", "turnwise/Android-v0")
+ENVIRONMENTS = ("turncredit/Household-v0", "turncredit/WebShop-v0", "turncredit/Search-v0", "turncredit/Android-v0")
 
 
 def main() -> None:

@@ -24,15 +24,15 @@ from rich.console import Console
 from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.credit.advantages import Advantages
-from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.group_arrays import group_arrays
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.objectives import Objective
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.credit.advantages import Advantages
+from turncredit.training.batch.batch import Batch, pack
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.group_arrays import group_arrays
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.objectives import Objective
 
 PROMPT, TURNS = 32, 3
 ARRAYS = {

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from turnwise.tools.sandbox import Box, Limits, SandboxError
-from turnwise.tools.sandbox.fork_client import ForkServerClient
+from turncredit.tools.sandbox import Box, Limits, SandboxError
+from turncredit.tools.sandbox.fork_client import ForkServerClient
 
 LIMITS: Final = Limits(wall=10)
 _FORGE: Final = """

@@ -23,7 +23,7 @@ from typing import Any
 
 OPEN = """
 import resource, sys, time
-from turnwise.envs.household.library import GameLibrary
+from turncredit.envs.household.library import GameLibrary
 start = time.perf_counter()
 count = len(GameLibrary.open(sys.argv[1]).ids(sys.argv[2]))
 print(count, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -59,7 +59,7 @@ def opening(games: str) -> dict[str, Any]:
         for name in ("cold", "cached"):
             done = subprocess.run(
                 [sys.executable, "-c", OPEN, games, "train"],
-                env={**os.environ, "TURNWISE_CACHE": cache},
+                env={**os.environ, "TURNCREDIT_CACHE": cache},
                 capture_output=True,
                 text=True,
                 check=True,
@@ -73,7 +73,7 @@ def opening(games: str) -> dict[str, Any]:
 
 def playing(games: str | None, count: int, episodes: int, turns: int) -> dict[str, Any]:
     """Play random admissible commands through the environment; a game's first reset reads and compiles it."""
-    from turnwise.envs.household.env import HouseholdEnv
+    from turncredit.envs.household.env import HouseholdEnv
 
     env = HouseholdEnv(games)
     rng = random.Random(0)

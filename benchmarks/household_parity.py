@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument(
         "--games", help="folder or packed file of original games; without it, generated ones are played"
     )
-    parser.add_argument("--venv", type=Path, default=Path.home() / ".cache" / "turnwise" / "original-household")
+    parser.add_argument("--venv", type=Path, default=Path.home() / ".cache" / "turncredit" / "original-household")
     parser.add_argument("--count", type=int, default=20, help="games")
     parser.add_argument("--turns", type=int, default=60, help="turns in each game")
     parser.add_argument("--seed", type=int, default=0)
@@ -125,8 +125,8 @@ class Original:
 def game_file(env: Any, task: str) -> dict[str, Any]:
     """Return the original's file of a task, made from the source that our environment plays."""
     if env.generated:
-        from turnwise.envs.household.generator import game_file as generated_file
-        from turnwise.envs.household.generator import source
+        from turncredit.envs.household.generator import game_file as generated_file
+        from turncredit.envs.household.generator import source
 
         return generated_file(source(task))
     library = env.library
@@ -145,8 +145,8 @@ class Games:
     """Return our games, generated or from files."""
 
     def __init__(self, games: str | None) -> None:
-        from turnwise.envs.household.env import HouseholdEnv
-        from turnwise.envs.household.library import GameLibrary
+        from turncredit.envs.household.env import HouseholdEnv
+        from turncredit.envs.household.library import GameLibrary
 
         self.generated = games is None
         self.library = None if games is None else GameLibrary.open(games)
@@ -198,7 +198,7 @@ def choose(rng: random.Random, admissible: list[str], env: Any) -> str:
     if draw < 0.05:
         return rng.choice(WRONG)
     if draw < 0.15:
-        from turnwise.envs.errors import EnvError
+        from turncredit.envs.errors import EnvError
 
         try:
             return (env.plan() or ["look"])[0]

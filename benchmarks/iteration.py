@@ -2,8 +2,8 @@
 
 Both train the same Llama on the same environment: every episode has 10 turns of about 24 observed and 16 sampled
 tokens. TRL plays them through a `rollout_func` that calls its own generation at every turn and masks the observations;
-turnwise plays them with `rollout`, assigns credit with GiGPO, merges the turns of an episode, and does one optimizer
-step, as TRL does. Times are the median of the repetitions; ratios are TRL's time divided by turnwise's. `--clock cpu
+turncredit plays them with `rollout`, assigns credit with GiGPO, merges the turns of an episode, and does one optimizer
+step, as TRL does. Times are the median of the repetitions; ratios are TRL's time divided by turncredit's. `--clock cpu
 --threads 1` compares processor time, which other load changes least.
 
     python benchmarks/iteration.py [--episodes 32] [--repeat 3] [--dtype float32] [--threads 1] [--device cpu]
@@ -37,22 +37,22 @@ from rich.console import Console
 from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.models.tokenization import codec_of
-from turnwise.agents.prompts.parsing import Parsed
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.steps import steps_of
-from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import Text
-from turnwise.training.batch.batch import pack
-from turnwise.training.config.sections import ObjectiveSection
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.policy import build_tokenizer
-from turnwise.training.objectives import Objective
+from turncredit.agents.agent import Agent
+from turncredit.agents.models.tokenization import codec_of
+from turncredit.agents.prompts.parsing import Parsed
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.steps import steps_of
+from turncredit.credit.registry import get as get_credit_rule
+from turncredit.envs import Text
+from turncredit.training.batch.batch import pack
+from turncredit.training.config.sections import ObjectiveSection
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.policy import build_tokenizer
+from turncredit.training.objectives import Objective
 
 TURNS, TOKENS, GROUP, GOAL = 10, 16, 8, 3.0
 WORDS = ["red", "blue", "door", "key", "lamp", "table", "shelf", "box", "stone", "cup", "north", "south"]
@@ -132,7 +132,7 @@ def make_model(tokenizer: Any, setting: Setting) -> Any:
 
 
 class Ours:
-    """An iteration of turnwise."""
+    """An iteration of turncredit."""
 
     def __init__(self, tokenizer: Any, setting: Setting) -> None:
         self.learner = Learner(make_model(tokenizer, setting), tokenizer, device=setting.device, lr=1e-5)
@@ -267,12 +267,12 @@ def measure(setting: Setting, repeat: int) -> dict[str, list[dict[str, float]]]:
     texts = [" ".join(WORDS * 4), "\n>\n>\n"]  # twice each, so that every word becomes one token
     tokenizer = build_tokenizer(texts, vocab=512, context=1024)
     ours = Ours(tokenizer, setting)
-    rounds: dict[str, list[dict[str, float]]] = {"turnwise": [], "TRL": []}
+    rounds: dict[str, list[dict[str, float]]] = {"turncredit": [], "TRL": []}
     with tempfile.TemporaryDirectory() as folder:
         trl = TRL(tokenizer, setting, folder, repeat + 1)
 
         def interleave() -> None:
-            rounds["turnwise"].append(ours())
+            rounds["turncredit"].append(ours())
             print({name: times[-1] for name, times in (*rounds.items(), ("TRL", trl.times)) if times}, file=sys.stderr)
 
         trl.trainer.add_callback(_after_step(interleave))
@@ -316,10 +316,10 @@ def main() -> None:
     medians = {
         name: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for name, rows in rounds.items()
     }
-    table = Table("", "turnwise", f"TRL {trl.__version__}", "ratio", box=None, padding=(0, 2))
+    table = Table("", "turncredit", f"TRL {trl.__version__}", "ratio", box=None, padding=(0, 2))
     ratios = {}
     for key in ("rollout", "credit", "update", "total"):
-        a, b = medians["turnwise"][key], medians["TRL"][key]
+        a, b = medians["turncredit"][key], medians["TRL"][key]
         ratios[key] = b / a if a else float("nan")
         table.add_row(key, f"{a:.2f} s", f"{b:.2f} s" if b else "in update", f"{ratios[key]:.2f}" if b else "")
     Console().print(table)

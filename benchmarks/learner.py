@@ -29,16 +29,16 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.models.four_bits import quantize
-from turnwise.training.batch.batch import Batch
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.kernels import require_kernels
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.memory import GIB, MemoryNeeds, estimate
-from turnwise.training.learner.peak_flops import peak_of_device
-from turnwise.training.objectives import Objective
+from turncredit.agents.models.four_bits import quantize
+from turncredit.training.batch.batch import Batch
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.kernels import require_kernels
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.memory import GIB, MemoryNeeds, estimate
+from turncredit.training.learner.peak_flops import peak_of_device
+from turncredit.training.objectives import Objective
 
 SHAPES: dict[str, dict[str, Any]] = {
     "1.5b": {"vocab_size": 151936, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,

@@ -49,10 +49,10 @@ def listing(size: int) -> str:
 
 def measure(megabytes: float, context: int, folder: str) -> dict[str, Any]:
     """Return the cost of the prompt of one observation; context 0 encodes it whole."""
-    from turnwise.agents.agent import Agent
-    from turnwise.agents.models.model_folder import load_tokenizer
-    from turnwise.agents.prompts.dialogue import Dialogue
-    from turnwise.training.learner.policy import build_tokenizer
+    from turncredit.agents.agent import Agent
+    from turncredit.agents.models.model_folder import load_tokenizer
+    from turncredit.agents.prompts.dialogue import Dialogue
+    from turncredit.training.learner.policy import build_tokenizer
 
     tokenizer = load_tokenizer(folder) if folder else build_tokenizer([listing(100_000)], vocab=2000)
     dialogue = Dialogue(Agent(), tokenizer, context or None)

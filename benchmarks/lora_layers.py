@@ -1,4 +1,4 @@
-"""What a LoRA adapter costs beside matrices in bfloat16: as turnwise computes it, and as peft does, alternately.
+"""What a LoRA adapter costs beside matrices in bfloat16: as turncredit computes it, and as peft does, alternately.
 
 The matrices are those of the gated layers of Qwen2.5-1.5B, with adapters of rank 16; a pass is computed under autocast,
 as a learner does it, and back. On a CPU the clock is that of the processor.
@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, get_peft_model
 
-from turnwise.agents.models.lora_layers import compute_in_half
+from turncredit.agents.models.lora_layers import compute_in_half
 
 HIDDEN, INSIDE = 1536, 8960
 
@@ -43,7 +43,7 @@ def make(device: str, adapter: str) -> torch.nn.Module:
     for name, weight in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(weight, std=0.02)
-    if adapter == "turnwise":
+    if adapter == "turncredit":
         compute_in_half(model)
     return model
 
@@ -71,15 +71,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    models = {name: make(options.device, name) for name in ("none", "turnwise", "peft")}
+    models = {name: make(options.device, name) for name in ("none", "turncredit", "peft")}
     count = options.tokens or (13_200 if options.device.startswith("cuda") else 512)
     x = torch.randn(count, HIDDEN, device=options.device).bfloat16()
     rounds = [{name: seconds(model, x) for name, model in models.items()} for _ in range(1 + options.rounds)][1:]
     medians = {name: statistics.median(row[name] for row in rounds) for name in models}
-    ratio = statistics.median(row["peft"] / row["turnwise"] for row in rounds)
+    ratio = statistics.median(row["peft"] / row["turncredit"] for row in rounds)
     for name, median in medians.items():
         print(f"{name:10} {1000 * median:8.1f} ms, forward and backward of {count} tokens")
-    print(f"turnwise is {ratio:.2f} times as fast as peft")
+    print(f"turncredit is {ratio:.2f} times as fast as peft")
     if options.json:
         options.json.write_text(json.dumps({"medians": medians, "ratio": ratio, "rounds": rounds}, indent=1) + "\n")
 

@@ -29,19 +29,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.files.background_writer import BackgroundWriter
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.rollouts import rollout_stream
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.env_processes import EnvProcesses
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.rollouts.rollout_stream import MAX_LOSSES
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.routing import Changes, Engine, EngineState, Routes
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.envs import TextEnv
+from turncredit.agents.agent import Agent
+from turncredit.agents.files.background_writer import BackgroundWriter
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.rollouts import rollout_stream
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.env_processes import EnvProcesses
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.rollouts.rollout_stream import MAX_LOSSES
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.routing import Changes, Engine, EngineState, Routes
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.envs import TextEnv
 
 
 class Line(TextEnv):

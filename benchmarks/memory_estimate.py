@@ -1,4 +1,4 @@
-"""The estimate of `turnwise model info` beside the measured peak memory of an update, for several ways to train.
+"""The estimate of `turncredit model info` beside the measured peak memory of an update, for several ways to train.
 
 Each way makes two updates on random tokens in a process of its own. Measured is the resident memory at its peak minus
 what the process had before the model was loaded; libraries do not count. The C library is told to return memory at once
@@ -29,13 +29,13 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.models.model_folder import load_model
-from turnwise.training.batch.batch import Batch
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.memory import MemoryNeeds, estimate
-from turnwise.training.objectives import Objective
+from turncredit.agents.models.model_folder import load_model
+from turncredit.training.batch.batch import Batch
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.memory import MemoryNeeds, estimate
+from turncredit.training.objectives import Objective
 
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_MMAP_MAX_": "1000000"}
 LORA = {"rank": 16, "alpha": 32}

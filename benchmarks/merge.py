@@ -1,7 +1,7 @@
 """Tokens that merging of turns saves in an update: whole conversations, packed with and without merging.
 
 Conversations of the expert and of a random player in generated household games are packed twice by
-`turnwise.training.batch.batch.pack`: with turns merged where each continues the one before, and with one sequence per
+`turncredit.training.batch.batch.pack`: with turns merged where each continues the one before, and with one sequence per
 turn. Loss and gradient are equal (see tests/training); the number of computed tokens is not. Padding is counted as in
 the trainer's micro-batches.
 
@@ -21,23 +21,23 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.envs import make
-from turnwise.training.batch.batch import Batch, micro_batches, pack
-from turnwise.training.learner.policy import build_tokenizer
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.base import Sampler
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.envs import make
+from turncredit.training.batch.batch import Batch, micro_batches, pack
+from turncredit.training.learner.policy import build_tokenizer
 
 GOAL = 3.0
 MICRO_TOKENS = 16384
 
 
 def played(sampler: Sampler, level: str, episodes: int, max_turns: int) -> list[Trajectory]:
-    env = make("turnwise/Household-v0", level=level)
+    env = make("turncredit/Household-v0", level=level)
     tasks = env.get_wrapper_attr("task_ids")(episodes)
     groups = rollout(Agent(max_turns=max_turns), sampler, tasks, make=lambda: env, concurrency=1)
     return [one for group in groups for one in group.trajectories]

@@ -1,8 +1,8 @@
-"""The shares of this machine's speed that an update and decoding reach: the assumptions of `turnwise plan`.
+"""The shares of this machine's speed that an update and decoding reach: the assumptions of `turncredit plan`.
 
 First the speed that matrix products and reading memory reach alone is measured, on matrices of the model's size. The
 plan is made with these two numbers and full efficiency; then an update and a rollout's decoding are timed. The planned
-time divided by the measured one is the efficiency that `turnwise plan` would need to be right. Shares that are alike
+time divided by the measured one is the efficiency that `turncredit plan` would need to be right. Shares that are alike
 for models of different sizes mean that the plan's arithmetic holds. Processor time on the CPU; other devices reach
 other shares.
 
@@ -24,16 +24,16 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.training import Run
-from turnwise.training.batch.batch import Batch
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.policy import build_policy
-from turnwise.training.objectives import Objective
-from turnwise.training.plan import EpisodeLengths, Gpu, rollout_seconds, update_seconds
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.training import Run
+from turncredit.training.batch.batch import Batch
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.policy import build_policy
+from turncredit.training.objectives import Objective
+from turncredit.training.plan import EpisodeLengths, Gpu, rollout_seconds, update_seconds
 
 SIZES = {"vocab": 2048, "layers": 8, "heads": 8, "context": 512}
 EPISODES, PROMPT, ANSWER = 16, 64, 64

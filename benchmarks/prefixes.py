@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.prefix_forest import distinct_tokens
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.objectives import Objective
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.prefix_forest import distinct_tokens
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.objectives import Objective
 
 VOCABULARY: Final = 8192
 CLOCKS: Final = {"wall": time.perf_counter, "cpu": time.process_time}

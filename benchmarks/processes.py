@@ -33,7 +33,7 @@ def measure(args: argparse.Namespace, processes: int) -> dict[str, float]:
             f"evaluation.episodes={args.episodes}",
             f'output="{folder}/run"',
         ]
-        command = [sys.executable, "-P", "-m", "turnwise.cli.main", "train", args.run, *changes]
+        command = [sys.executable, "-P", "-m", "turncredit.cli.main", "train", args.run, *changes]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         events = [json.loads(line) for line in (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()]
     found: dict[str, float] = defaultdict(float)

@@ -1,6 +1,6 @@
 """What it costs that ranks ask each other whether memory has run out on one of them.
 
-Two ranks of gloo on this machine compute the same update in turns: with the question once a micro-batch, as turnwise
+Two ranks of gloo on this machine compute the same update in turns: with the question once a micro-batch, as turncredit
 asks it; with one more before every exchange of weights or gradients; and without any. The share is largest for a small
 model, whose layers take little time.
 
@@ -22,16 +22,16 @@ import torch
 import torch.multiprocessing
 from torch.distributed import TCPStore
 
-from turnwise.training import Run
-from turnwise.training.batch.batch import Batch
-from turnwise.training.learner.distributed_learner import DistributedLearner
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.policy import build_policy
-from turnwise.training.learner.rank_commands import lead, serve_rank
-from turnwise.training.learner.ranks import Ranks, agree, join
-from turnwise.training.learner.sharding import Collective, Exchanges
-from turnwise.training.objectives import Objective
+from turncredit.training import Run
+from turncredit.training.batch.batch import Batch
+from turncredit.training.learner.distributed_learner import DistributedLearner
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.policy import build_policy
+from turncredit.training.learner.rank_commands import lead, serve_rank
+from turncredit.training.learner.ranks import Ranks, agree, join
+from turncredit.training.learner.sharding import Collective, Exchanges
+from turncredit.training.objectives import Objective
 
 ROWS, LENGTH, VOCABULARY = 16, 128, 2048
 

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 import transformers
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.steps import Steps
-from turnwise.training.learner.policy import build_tokenizer, save_policy
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.steps import Steps
+from turncredit.training.learner.policy import build_tokenizer, save_policy
 
 QWEN = {"bos_token_id": None, "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
 SHAPES: dict[str, tuple[type, dict[str, Any]]] = {

@@ -32,9 +32,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.tools.retrieval import BM25, analyse
-from turnwise.tools.retrieval.english import STOP_WORDS
-from turnwise.tools.retrieval.porter import stem
+from turncredit.tools.retrieval import BM25, analyse
+from turncredit.tools.retrieval.english import STOP_WORDS
+from turncredit.tools.retrieval.porter import stem
 
 SLOW_QUERIES = 20
 SLOW_DOCUMENTS = 200_000  # of more, dictionaries would fill the memory
@@ -185,7 +185,7 @@ class Tantivy:
 
 
 ENGINES: dict[str, type[Engine]] = {
-    "turnwise": Ours,
+    "turncredit": Ours,
     "bm25s": Bm25s,
     "tantivy": Tantivy,
     "rank_bm25": RankBm25,
@@ -247,9 +247,9 @@ def compare(documents: int, words: int, number: int, k: int, names: list[str]) -
             continue
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:  # so that memory is its own
             out[name], found[name] = alone.submit(measure, name, documents, words, asked, k).result()
-        if name != "turnwise":
-            ours = out["turnwise"]
-            out[name] |= {f"overlap_at_{size}": overlap(found["turnwise"], found[name], size) for size in (10, k)}
+        if name != "turncredit":
+            ours = out["turncredit"]
+            out[name] |= {f"overlap_at_{size}": overlap(found["turncredit"], found[name], size) for size in (10, k)}
             out[name]["build_ratio"] = out[name]["build_cpu_seconds"] / ours["build_cpu_seconds"]
             out[name]["query_ratio"] = out[name]["median_cpu_ms"] / ours["median_cpu_ms"]
     return out
@@ -260,14 +260,14 @@ def main() -> None:
     parser.add_argument("--documents", type=int, nargs="+", default=[100_000], help="one size or several")
     for name, default in (("words", 30), ("queries", 200), ("k", 50)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES), help="beside turnwise")
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES), help="beside turncredit")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     asked = parser.parse_args()
-    names = ["turnwise"]
+    names = ["turncredit"]
     for name in asked.engines:
-        if name not in ("turnwise", "plain") and find_spec(name) is None:
+        if name not in ("turncredit", "plain") and find_spec(name) is None:
             Console().print(f"{name} is left out: it is not installed (pip install {name}).")
-        elif name != "turnwise":
+        elif name != "turncredit":
             names.append(name)
     figures = {}
     for documents in asked.documents:

@@ -1,6 +1,6 @@
 """Requests a second of the search service, by number of clients and of workers.
 
-`turnwise serve search --workers N` serves a generated corpus. A client is a thread with one connection that sends its
+`turncredit serve search --workers N` serves a generated corpus. A client is a thread with one connection that sends its
 next request when the answer has come. The clients share the machine with the service, so that the gain from N workers
 is less than N on N cores. All services run at once and are measured by turns, so that ratios compare within one run;
 the best of the rounds counts.
@@ -35,7 +35,7 @@ def service(file: Path, kept: Path, workers: int) -> Iterator[str]:
     """Yield the address of a service."""
     words = ["serve", "search", str(file), "--port", "0", "--keep", str(kept), "--workers", str(workers)]
     with subprocess.Popen(
-        [sys.executable, "-m", "turnwise.cli.main", *words],
+        [sys.executable, "-m", "turncredit.cli.main", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -27,13 +27,13 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.trajectory import Group
-from turnwise.envs import make
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.trajectory import Group
+from turncredit.envs import make
 
 GOAL = 0.8
 
@@ -82,15 +82,15 @@ async def replay(sampler: TransformersSampler, requests: dict[str, list[Request]
 
 def trained_policy(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     """Return a small policy that has imitated the expert for some seconds."""
-    from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-    from turnwise.agents.samplers.expert import Expert
-    from turnwise.training.batch.batch import pack
-    from turnwise.training.config.sections import ImitationSection
-    from turnwise.training.imitation.imitation import imitate
-    from turnwise.training.learner.learner import Learner
-    from turnwise.training.learner.policy import build_policy
+    from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+    from turncredit.agents.samplers.expert import Expert
+    from turncredit.training.batch.batch import pack
+    from turncredit.training.config.sections import ImitationSection
+    from turncredit.training.imitation.imitation import imitate
+    from turncredit.training.learner.learner import Learner
+    from turncredit.training.learner.policy import build_policy
 
-    env = make("turnwise/Household-v0", level=level)
+    env = make("turncredit/Household-v0", level=level)
     groups = rollout(Agent(), Expert(), env.get_wrapper_attr("task_ids")(400), make=lambda: env, concurrency=1)
     trajectories = [one for group in groups for one in group.trajectories]
     texts = [text for one in trajectories for turn in one.turns for text in (turn.observation, turn.text)]
@@ -106,8 +106,8 @@ def measure(model: Any, tokenizer: Any, level: str, episodes: int, batch: int, r
     agent = Agent(max_turns=20, max_tokens=24)
     sampler = TransformersSampler(model, tokenizer, concurrency=batch)
     best: dict[str, float] = {}
-    with EnvPool(lambda: make("turnwise/Household-v0", level=level)) as pool:
-        tasks = make("turnwise/Household-v0", level=level).get_wrapper_attr("task_ids")(max(1, episodes // 8))
+    with EnvPool(lambda: make("turncredit/Household-v0", level=level)) as pool:
+        tasks = make("turncredit/Household-v0", level=level).get_wrapper_attr("task_ids")(max(1, episodes // 8))
         rollout(agent, sampler, tasks[:2], make=pool, size=8, concurrency=batch)  # warm
         for _ in range(rounds):
             recorder = Recorder(sampler)
@@ -172,7 +172,7 @@ def main() -> None:
     if options.policy is None:
         model, tokenizer = trained_policy(options.level, options.hidden, options.teach)
     else:
-        from turnwise.agents.models.model_folder import load_model, load_tokenizer
+        from turncredit.agents.models.model_folder import load_model, load_tokenizer
 
         model, tokenizer = load_model(options.policy), load_tokenizer(options.policy)
     rows = [

@@ -42,21 +42,21 @@ from rich.table import Table
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.models.tokenization import TokenCodec, codec_of
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.transformers import sampler as sampler_module
-from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.samplers.wrappers import SamplerWrapper
-from turnwise.envs import make
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents.agent import Agent
+from turncredit.agents.models.tokenization import TokenCodec, codec_of
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.transformers import sampler as sampler_module
+from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.samplers.wrappers import SamplerWrapper
+from turncredit.envs import make
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.policy import build_policy
 
-ENV: Final = "turnwise/Household-v0"
+ENV: Final = "turncredit/Household-v0"
 KWARGS: Final = {"level": "tiny", "split": "train"}
 CONTEXT: Final = 1024
 WAYS: Final = ("all", "tokens", "eager")

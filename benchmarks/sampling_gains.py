@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.ablation.plan import read_plan
-from turnwise.evaluation.results import EvaluationResult
-from turnwise.evaluation.seed_statistics import Mean, holm, paired_t
-from turnwise.report.ablation_tables import grid, interval, p_value
-from turnwise.report.figures import save_curves
-from turnwise.report.plots import Curve
-from turnwise.training.run_folder.metrics import read_events
+from turncredit.ablation.plan import read_plan
+from turncredit.evaluation.results import EvaluationResult
+from turncredit.evaluation.seed_statistics import Mean, holm, paired_t
+from turncredit.report.ablation_tables import grid, interval, p_value
+from turncredit.report.figures import save_curves
+from turncredit.report.plots import Curve
+from turncredit.training.run_folder.metrics import read_events
 
 Floats = NDArray[np.float64]
 STEPS = 400

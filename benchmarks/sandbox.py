@@ -35,10 +35,10 @@ from hostile_boxes import measure as measure_hostile
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.envs.code.grading import CodeGrader
-from turnwise.envs.code.task import CallTest
-from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
-from turnwise.tools.sandbox.fork_client import ForkServerClient
+from turncredit.envs.code.grading import CodeGrader
+from turncredit.envs.code.task import CallTest
+from turncredit.tools.sandbox import BACKENDS, Limits, SandboxError, start
+from turncredit.tools.sandbox.fork_client import ForkServerClient
 
 CODE = "print(1)"
 GOALS = {"bwrap": "1.6 times bare", "docker": "60 ms", "session": "3 ms"}

@@ -11,7 +11,7 @@ reports for each set, with 95 % intervals:
 - all@k: the share of questions with all gold passages among the first k, with Wilson's interval.
 - oracle: the share of questions whose answer can be copied from the gold passages, with Wilson's interval: an upper
   bound for agents that copy. An oracle answers with the first golden answer whose words occur consecutively in the gold
-  passages (titles and texts, normalised as by `turnwise.envs.search`), and with nothing otherwise; exact match judges
+  passages (titles and texts, normalised as by `turncredit.envs.search`), and with nothing otherwise; exact match judges
   it. "inside words" also counts answers within longer words. Yes-or-no questions are counted separately, since no
   passage needs to contain the answer.
 
@@ -32,11 +32,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.envs.search.questions import Question, load_questions
-from turnwise.envs.search.rewards import exact_match, normalise
-from turnwise.evaluation.statistics import wilson
-from turnwise.tools.retrieval import Hits, Passages, Retriever, SentenceModel, open_library, packaged_model
-from turnwise.tools.retrieval.hybrid import fuse
+from turncredit.envs.search.questions import Question, load_questions
+from turncredit.envs.search.rewards import exact_match, normalise
+from turncredit.evaluation.statistics import wilson
+from turncredit.tools.retrieval import Hits, Passages, Retriever, SentenceModel, open_library, packaged_model
+from turncredit.tools.retrieval.hybrid import fuse
 
 SETS = ("nq_oracle", "hotpot_distractor100", "squad2_dev", "xquad_en")
 INDEXES = ("bm25", "dense", "hybrid")

@@ -28,7 +28,7 @@ from typing import Any
 
 OPEN = """
 import json, resource, sys, time
-import turnwise.envs.shop.env as shop
+import turncredit.envs.shop.env as shop
 start, busy = time.perf_counter(), time.process_time()
 env = shop.from_keys(tagger="own", **json.loads(sys.argv[1]))
 env.reset(seed=0)
@@ -71,7 +71,7 @@ def opening(files: dict[str, str]) -> dict[str, Any]:
         for name in ("cold", "cached"):
             done = subprocess.run(
                 [sys.executable, "-c", OPEN, json.dumps(files)],
-                env={**os.environ, "TURNWISE_CACHE": cache},
+                env={**os.environ, "TURNCREDIT_CACHE": cache},
                 capture_output=True,
                 text=True,
                 check=True,
@@ -85,7 +85,7 @@ def opening(files: dict[str, str]) -> dict[str, Any]:
 
 def playing(files: dict[str, str], observation: str, episodes: int, turns: int) -> dict[str, Any]:
     """Play at random twice: with queries that are all new, then the same again."""
-    from turnwise.envs.shop.env import from_keys
+    from turncredit.envs.shop.env import from_keys
 
     env = from_keys(**files, tagger="own", observation=observation)
     env.shop.search("red shoes", 50)
@@ -209,9 +209,9 @@ class Original:
 
 def compare(files: dict[str, str], checkout: Path, python: str, episodes: int, turns: int) -> dict[str, Any]:
     """Play the same actions on both sides; returns counts, the original's speed, and the first differences."""
-    from turnwise.envs.shop import pages
-    from turnwise.envs.shop.env import from_keys
-    from turnwise.envs.shop.session import parse
+    from turncredit.envs.shop import pages
+    from turncredit.envs.shop.env import from_keys
+    from turncredit.envs.shop.session import parse
 
     rng = random.Random(1)
     env = from_keys(**files, tagger=Words(), splits="all", goals="synthetic")

@@ -23,14 +23,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from turnwise.envs.shop.generator.export import write
+from turncredit.envs.shop.generator.export import write
 
 STEP = 10_000  # products of one round, which are those of level large
 GOALS = 100  # one product in a hundred has a sentence
 OPEN = """
 import json, sys, time
 from pathlib import Path
-from turnwise.envs.shop.env import from_keys
+from turncredit.envs.shop.env import from_keys
 def peak():  # of this program alone; what getrusage tells begins with the peak of the one that started it
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 start, busy = time.perf_counter(), time.process_time()
@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where the files and the cache go, and stay with --keep")
     parser.add_argument("--keep", action="store_true")
     asked = parser.parse_args()
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="turnwise-shop-"))
+    folder = asked.folder or Path(tempfile.mkdtemp(prefix="turncredit-shop-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
         report = measure(folder, asked.products)

@@ -20,13 +20,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.goals import make_goals
-from turnwise.envs.shop.prices import draw_prices
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import RewardFunction
-from turnwise.envs.shop.tagger import Tagger, find_tagger
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.goals import make_goals
+from turncredit.envs.shop.prices import draw_prices
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.tagger import Tagger, find_tagger
 
 
 def main() -> None:

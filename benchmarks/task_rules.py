@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.training.sampling import TaskRecords, Visit
-from turnwise.training.sampling.draws import TaskRule
-from turnwise.training.sampling.task_rules.catalogue import CATALOGUE, get_task_rule
+from turncredit.training.sampling import TaskRecords, Visit
+from turncredit.training.sampling.draws import TaskRule
+from turncredit.training.sampling.task_rules.catalogue import CATALOGUE, get_task_rule
 
 STEP, SHARED = 0.6, 0.01
 CENTRES = {"tiny": -0.5, "small": 2.5, "large": 5.0}

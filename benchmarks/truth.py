@@ -18,19 +18,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.trajectory import Group, grouped
-from turnwise.credit import rules
-from turnwise.envs import make
-from turnwise.report.credit_settings import credit_settings
-from turnwise.report.truth_scores import return_options, score_rules
-from turnwise.training import load_agent
-from turnwise.training.run_folder.paths import trajectory_file
-from turnwise.training.truth.fork_records import ForkFile, ForkRecord
-from turnwise.training.truth.forking import ForkPlayer
-from turnwise.training.truth.gradients import as_model, gradient_measures, turn_gradients
-from turnwise.training.truth.measuring import TruthOptions, TruthTable, measure, plan_forks
+from turncredit.agents.agent import Agent
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.trajectory import Group, grouped
+from turncredit.credit import rules
+from turncredit.envs import make
+from turncredit.report.credit_settings import credit_settings
+from turncredit.report.truth_scores import return_options, score_rules
+from turncredit.training import load_agent
+from turncredit.training.run_folder.paths import trajectory_file
+from turncredit.training.truth.fork_records import ForkFile, ForkRecord
+from turncredit.training.truth.forking import ForkPlayer
+from turncredit.training.truth.gradients import as_model, gradient_measures, turn_gradients
+from turncredit.training.truth.measuring import TruthOptions, TruthTable, measure, plan_forks
 
 
 def main() -> None:

@@ -23,12 +23,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.training.batch.batch import Batch
-from turnwise.training.learner import logprobs
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.vocabulary import token_logprobs
-from turnwise.training.objectives import Objective
+from turncredit.training.batch.batch import Batch
+from turncredit.training.learner import logprobs
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.vocabulary import token_logprobs
+from turncredit.training.objectives import Objective
 
 GOAL = 0.5
 VARIANTS = ("whole", "chunks")

@@ -22,8 +22,8 @@ import ray
 import torch
 from ray.cluster_utils import Cluster
 
-from turnwise.agents.cluster.weight_chunks import WeightChunk, join_chunks, split_weights
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents.cluster.weight_chunks import WeightChunk, join_chunks, split_weights
+from turncredit.training.learner.policy import build_policy
 
 WAYS = {"float32": "", "bfloat16": "bfloat16"}
 NODES = ("same node", "other node")

@@ -39,11 +39,11 @@ from typing import Any
 
 import torch
 
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request, SamplerSettings
-from turnwise.agents.samplers.vllm.sampler import VLLMSampler
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Request, SamplerSettings
+from turncredit.agents.samplers.vllm.sampler import VLLMSampler
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.policy import build_policy
 
 STEPS = ("gather", "pack", "send", "start", "update", "finish")
 SIZES = {

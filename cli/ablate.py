@@ -1,4 +1,4 @@
-"""`turnwise ablate`: train variants of a run with several seeds, and test whether they differ."""
+"""`turncredit ablate`: train variants of a run with several seeds, and test whether they differ."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.ablation_summary import summarise
-from turnwise.cli.console import out, say, warn
-from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.options import Trust
-from turnwise.cli.progress import Event
-from turnwise.cli.train import load_run
-from turnwise.report.ablation_tables import markdown, save_figure, terminal_table
-from turnwise.report.errors import ReportError
-from turnwise.report.number_text import duration, percent
+from turncredit.cli.ablation_summary import summarise
+from turncredit.cli.console import out, say, warn
+from turncredit.cli.errors import INTERRUPTED, UserError
+from turncredit.cli.options import Trust
+from turncredit.cli.progress import Event
+from turncredit.cli.train import load_run
+from turncredit.report.ablation_tables import markdown, save_figure, terminal_table
+from turncredit.report.errors import ReportError
+from turncredit.report.number_text import duration, percent
 
 if TYPE_CHECKING:
-    from turnwise.ablation.plan import Ablation
-    from turnwise.ablation.process_pool import PooledRun
-    from turnwise.ablation.results import ResultTable
+    from turncredit.ablation.plan import Ablation
+    from turncredit.ablation.process_pool import PooledRun
+    from turncredit.ablation.results import ResultTable
 
 FAILED = 1
 QUIET = 30.0
@@ -156,14 +156,14 @@ class AblationProgress:
 
 def _success(job: PooledRun) -> float:
     """Return the success rate of a finished run."""
-    from turnwise.evaluation.results import EvaluationResult
+    from turncredit.evaluation.results import EvaluationResult
 
     return EvaluationResult.load(job.run.folder / "after.json").summary().success.value or 0.0
 
 
 def jobs_of(ablation: Ablation) -> list[PooledRun]:
     """Return the runs in their starting order: seed by seed, the warm start first."""
-    from turnwise.ablation.process_pool import PooledRun
+    from turncredit.ablation.process_pool import PooledRun
 
     jobs: list[PooledRun] = []
     for seed in ablation.seeds:
@@ -175,8 +175,8 @@ def jobs_of(ablation: Ablation) -> list[PooledRun]:
 
 def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> ResultTable:
     """Write results.json, results.md and curves.png, and return the results."""
-    from turnwise.ablation.results import ablation_results
-    from turnwise.agents.files.json_files import write_json, write_text
+    from turncredit.ablation.results import ablation_results
+    from turncredit.agents.files.json_files import write_json, write_text
 
     states = {(job.name, job.seed): job.state if not job.text else f"failed ({job.text})" for job in jobs}
     results = ablation_results(ablation, states)
@@ -193,8 +193,8 @@ def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> ResultTable:
 
 def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
     """Return the ablation of a run's file, or the one that a folder holds."""
-    from turnwise.ablation.plan import PLAN, SHORT, is_axis, plan, read_plan
-    from turnwise.training.config.file_options import require_safe_run
+    from turncredit.ablation.plan import PLAN, SHORT, is_axis, plan, read_plan
+    from turncredit.training.config.file_options import require_safe_run
 
     if file.is_dir():
         if (words or output is not None) and (file / PLAN).is_file():
@@ -210,7 +210,7 @@ def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
         raise UserError(f"{both[0]} has no effect, because the arms set that key; leave it out")
     run = load_run(file, fixed, None)
     folder = output or (Path(run.output) if run.output else Path("runs") / f"ablate-{run.name}")
-    command = shlex.join(["turnwise", "ablate", str(file), *words, *(["--output", str(output)] if output else [])])
+    command = shlex.join(["turncredit", "ablate", str(file), *words, *(["--output", str(output)] if output else [])])
     return replace(plan(run, [word for word in words if is_axis(word)], folder), command=command)
 
 
@@ -241,9 +241,9 @@ def ablate(
     if summary:
         summarise([file, *map(Path, options or ())], output)
         return
-    from turnwise.ablation.plan import CALLS, check, open_folder
-    from turnwise.ablation.process_pool import train_all
-    from turnwise.agents.files.folder_lock import locked
+    from turncredit.ablation.plan import CALLS, check, open_folder
+    from turncredit.ablation.process_pool import train_all
+    from turncredit.agents.files.folder_lock import locked
 
     ablation = _planned(file, list(options or ()), output)
     check(ablation)
@@ -291,4 +291,4 @@ def _print_results(ablation: Ablation, results: ResultTable) -> None:
     for name in ("results.md", "results.json", "curves.png"):
         if (ablation.folder / name).exists():
             say(f"  {ablation.folder / name}", "dim")
-    say(f"  report: {shlex.join(['turnwise', 'report', str(ablation.folder)])}", "dim")
+    say(f"  report: {shlex.join(['turncredit', 'report', str(ablation.folder)])}", "dim")

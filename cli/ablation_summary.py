@@ -1,4 +1,4 @@
-"""`turnwise ablate --summary`: what several ablations had to work with, beside what step-level credit gained."""
+"""`turncredit ablate --summary`: what several ablations had to work with, beside what step-level credit gained."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.cli.console import err, out, say, warn
-from turnwise.cli.errors import UserError
-from turnwise.report.ablation_tables import grid, interval, per_cent, plain_table
-from turnwise.report.errors import ReportError
-from turnwise.report.figures import Points, save_scatters
+from turncredit.cli.console import err, out, say, warn
+from turncredit.cli.errors import UserError
+from turncredit.report.ablation_tables import grid, interval, per_cent, plain_table
+from turncredit.report.errors import ReportError
+from turncredit.report.figures import Points, save_scatters
 
 if TYPE_CHECKING:
-    from turnwise.ablation.results import ResultTable
+    from turncredit.ablation.results import ResultTable
 
 COLUMNS = {
     "shared_turns": "shared states",
@@ -54,13 +54,13 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
         UserError: a folder is given twice, or no arm has finished a seed that its reference finished too.
         TrainingError: a folder holds no ablation.
     """
-    from turnwise.ablation.credit_agreement import credit_agreement
-    from turnwise.ablation.plan import read_plan
-    from turnwise.ablation.results import FIRST, ablation_results
-    from turnwise.ablation.summary import summary
-    from turnwise.agents.files.json_files import write_json, write_text
-    from turnwise.credit import CreditError
-    from turnwise.registry import is_untrusted
+    from turncredit.ablation.credit_agreement import credit_agreement
+    from turncredit.ablation.plan import read_plan
+    from turncredit.ablation.results import FIRST, ablation_results
+    from turncredit.ablation.summary import summary
+    from turncredit.agents.files.json_files import write_json, write_text
+    from turncredit.credit import CreditError
+    from turncredit.registry import is_untrusted
 
     plans = {name: read_plan(folder) for name, folder in _names(folders).items()}
 

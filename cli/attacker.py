@@ -1,4 +1,4 @@
-"""A player that is asked to earn reward without doing the task, for `turnwise check --attacker`.
+"""A player that is asked to earn reward without doing the task, for `turncredit check --attacker`.
 
 It is told so below the first observation, with what its earlier episodes of the task earned.
 """
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import gymnasium
 
-from turnwise.cli.errors import UserError
-from turnwise.envs.info import Environment, ResetOptions, ResetResult
+from turncredit.cli.errors import UserError
+from turncredit.envs.info import Environment, ResetOptions, ResetResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from turnwise.agents.trajectory import Trajectory
-    from turnwise.cli.options import Options
-    from turnwise.envs.checks.reward_bounds import Attacker
-    from turnwise.training.loaded_agent import LoadedAgent
+    from turncredit.agents.trajectory import Trajectory
+    from turncredit.cli.options import Options
+    from turncredit.envs.checks.reward_bounds import Attacker
+    from turncredit.training.loaded_agent import LoadedAgent
 
 __all__ = ["load_attacker"]
 
@@ -53,7 +53,7 @@ def load_attacker(name: str, env_id: str, env_kwargs: Options, *, seed: int, att
         UserError: the name is that of the expert.
         AgentError: there is no such player, or it cannot be made.
     """
-    from turnwise.cli.players import load_player
+    from turncredit.cli.players import load_player
 
     if name == "expert":
         raise UserError("the expert does the task; an attacker is another player, such as openai:MODEL@URL")
@@ -79,7 +79,7 @@ def _episode(
     player: LoadedAgent, make: Callable[[], Environment], task: str, seed: int, brief: str
 ) -> Sequence[Trajectory]:
     """Return the one episode of a group, or none if it failed."""
-    from turnwise.agents.rollouts.rollout import rollout
+    from turncredit.agents.rollouts.rollout import rollout
 
     (group,) = rollout(player.agent, player.sampler, [task], make=lambda: _Briefed(make(), brief), seed=seed)
     return [trajectory for trajectory in group.trajectories if trajectory.turns]

@@ -1,4 +1,4 @@
-"""`turnwise audit`: check that the stored trajectories and checkpoints of a run agree with its configuration."""
+"""`turncredit audit`: check that the stored trajectories and checkpoints of a run agree with its configuration."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import err, out, say, say_json
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Trust
-from turnwise.registry import choose
-from turnwise.report.number_text import count, percent
+from turncredit.cli.console import err, out, say, say_json
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Trust
+from turncredit.registry import choose
+from turncredit.report.number_text import count, percent
 
 if TYPE_CHECKING:
-    from turnwise.training.audit import AuditOptions, AuditReport, AuditResult
+    from turncredit.training.audit import AuditOptions, AuditReport, AuditResult
 
 DTYPES = ("float32", "bfloat16", "float16")
 _COLOURS = {"passed": "green", "failed": "bold red", "not done": "dim"}
@@ -89,7 +89,7 @@ def _print_problems(result: AuditResult) -> None:
 
 def run_audit(folder: Path, options: AuditOptions) -> AuditReport:
     """Return the report of an audit; a terminal shows how far it is."""
-    from turnwise.training.audit import audit as audit_run
+    from turncredit.training.audit import audit as audit_run
 
     with err().status(f"reading {folder}") as status:
         return audit_run(folder, options, lambda check, turns: status.update(f"{check}, {turns:,} turns"))
@@ -128,7 +128,7 @@ def audit(
 
     Prompts, masks, texts, log-probabilities and versions are recomputed. The report names what could not be checked.
     """
-    from turnwise.training.audit import AuditOptions
+    from turncredit.training.audit import AuditOptions
 
     choose("dtype", dtype, DTYPES)
     if not path.is_dir():

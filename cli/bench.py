@@ -1,4 +1,4 @@
-"""`turnwise bench`: a player on every panel of a suite, as a table and a card."""
+"""`turncredit bench`: a player on every panel of a suite, as a table and a card."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.bench_report import WORDS, print_card, write_card
-from turnwise.cli.command_line import command, without_password
-from turnwise.cli.console import say, warn
-from turnwise.cli.errors import UserError
-from turnwise.cli.evaluate import EpisodeCounter
-from turnwise.cli.model_options import BatchSize, Device, Dtype, Threads
-from turnwise.cli.options import Trust, parse_options
-from turnwise.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, take_options
-from turnwise.registry import Untrusted
-from turnwise.report.number_text import duration
+from turncredit.cli.bench_report import WORDS, print_card, write_card
+from turncredit.cli.command_line import command, without_password
+from turncredit.cli.console import say, warn
+from turncredit.cli.errors import UserError
+from turncredit.cli.evaluate import EpisodeCounter
+from turncredit.cli.model_options import BatchSize, Device, Dtype, Threads
+from turncredit.cli.options import Trust, parse_options
+from turncredit.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, take_options
+from turncredit.registry import Untrusted
+from turncredit.report.number_text import duration
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Trajectory
-    from turnwise.evaluation.benchmark import BenchmarkFolder
-    from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.results import EvaluationResult
-    from turnwise.evaluation.suite import PinnedPanel, Suite, SuitePanel
-    from turnwise.training.loaded_agent import LoadedAgent, ModelOptions
+    from turncredit.agents.trajectory import Trajectory
+    from turncredit.evaluation.benchmark import BenchmarkFolder
+    from turncredit.evaluation.benchmark_card import Card, CardPanel
+    from turncredit.evaluation.results import EvaluationResult
+    from turncredit.evaluation.suite import PinnedPanel, Suite, SuitePanel
+    from turncredit.training.loaded_agent import LoadedAgent, ModelOptions
 
 
 def bench(
@@ -72,10 +72,10 @@ def bench(
 
     Every finished episode is stored. The same command continues a benchmark that was stopped.
     """
-    from turnwise.agents.instructions import agent_from
-    from turnwise.evaluation.benchmark_card import Card
-    from turnwise.evaluation.shipped_suites import baseline_cards, load_suite
-    from turnwise.training.loaded_agent import ModelOptions
+    from turncredit.agents.instructions import agent_from
+    from turncredit.evaluation.benchmark_card import Card
+    from turncredit.evaluation.shipped_suites import baseline_cards, load_suite
+    from turncredit.training.loaded_agent import ModelOptions
 
     others, agent = take_options(parse_options(options), AGENT_PREFIX)
     others, sampler = take_options(others, SAMPLER_PREFIX)
@@ -91,7 +91,7 @@ def bench(
     write_card(card, scale, folder)
     print_card(card, scale)
     say(f"card: {folder / 'card.md'}, {folder / 'card.json'}; episodes: {folder}", "dim")
-    say(f"report: {shlex.join(['turnwise', 'report', str(folder)])}", "dim")
+    say(f"report: {shlex.join(['turncredit', 'report', str(folder)])}", "dim")
 
 
 class Unplayable(Exception):
@@ -119,10 +119,10 @@ class Benchmark:
             EvaluationError: the suite gives an environment an argument that it does not take; nothing was played.
             UserError: the engine or server of the player failed; finished episodes are stored.
         """
-        from turnwise.agents.errors import SamplerError
-        from turnwise.evaluation.benchmark_card import Card
-        from turnwise.evaluation.shipped_suites import RULE
-        from turnwise.evaluation.suite import check_arguments
+        from turncredit.agents.errors import SamplerError
+        from turncredit.evaluation.benchmark_card import Card
+        from turncredit.evaluation.shipped_suites import RULE
+        from turncredit.evaluation.suite import check_arguments
 
         started = _now()
         for spec in self.suite.panels:  # hours before the first panel that has a wrong one
@@ -147,8 +147,8 @@ class Benchmark:
 
     def _panel(self, spec: SuitePanel, number: int) -> CardPanel:
         """Return the result of a panel, or why there is none."""
-        from turnwise.evaluation.benchmark_card import CardPanel
-        from turnwise.evaluation.suite import Unavailable, pin
+        from turncredit.evaluation.benchmark_card import CardPanel
+        from turncredit.evaluation.suite import Unavailable, pin
 
         label = f"[{number}/{len(self.suite.panels)}] {spec.name}"
         try:
@@ -174,10 +174,10 @@ class Benchmark:
             UserError: there is no such player.
             AgentError: there is no such engine, or it cannot be used.
         """
-        from turnwise.agents.errors import PromptError
-        from turnwise.cli.players import load_player
-        from turnwise.evaluation.shipped_suites import BASELINES, RULE
-        from turnwise.evaluation.suite import panel_options
+        from turncredit.agents.errors import PromptError
+        from turncredit.cli.players import load_player
+        from turncredit.evaluation.shipped_suites import BASELINES, RULE
+        from turncredit.evaluation.suite import panel_options
 
         if self.who == RULE and not spec.rule:
             raise Unplayable("the environment has no rule-based player")
@@ -212,9 +212,9 @@ class Benchmark:
         Raises:
             Unplayable: the player does not fit the environment.
         """
-        from turnwise.agents.errors import AgentError, EvaluationError, SamplerError, StoreError
-        from turnwise.evaluation.benchmark import BenchmarkFolder, agent_settings, play_panel
-        from turnwise.evaluation.unread_answers import UnreadAnswers
+        from turncredit.agents.errors import AgentError, EvaluationError, SamplerError, StoreError
+        from turncredit.evaluation.benchmark import BenchmarkFolder, agent_settings, play_panel
+        from turncredit.evaluation.unread_answers import UnreadAnswers
 
         if self._folder is None:
             checkpoint = None if player.folder is None else str(player.folder)
@@ -256,7 +256,7 @@ class Benchmark:
         return f"finished episodes are stored in {self.output}; to continue: {command()}"
 
     def _about(self, started: str) -> dict[str, object]:
-        from turnwise.cli.machine import machine, versions
+        from turncredit.cli.machine import machine, versions
 
         return {
             "model": without_password(self.who),
@@ -276,9 +276,9 @@ def _check(spec: SuitePanel) -> None:
     Raises:
         Unavailable: something needs --trust.
     """
-    from turnwise.envs import EnvError
-    from turnwise.evaluation.suite import Unavailable
-    from turnwise.training.config.file_options import require_safe_env
+    from turncredit.envs import EnvError
+    from turncredit.evaluation.suite import Unavailable
+    from turncredit.training.config.file_options import require_safe_env
 
     try:
         require_safe_env(spec.env, {**spec.kwargs, **spec.files})
@@ -290,7 +290,7 @@ def _check(spec: SuitePanel) -> None:
 
 def _demonstrators(*panels: SuitePanel) -> list[str]:
     """Return the names of the demonstrators of the panels' environments, of those that can be imported here."""
-    from turnwise.envs import EnvError, demonstrators
+    from turncredit.envs import EnvError, demonstrators
 
     names: list[str] = []
     for env in {panel.env: None for panel in panels}:

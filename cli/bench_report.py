@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from turnwise.cli.console import out, say, warn
-from turnwise.cli.evaluate import effort
-from turnwise.report.errors import ReportError
-from turnwise.report.number_text import count, duration, percent
-from turnwise.tools.visible_text import escaped
+from turncredit.cli.console import out, say, warn
+from turncredit.cli.evaluate import effort
+from turncredit.report.errors import ReportError
+from turncredit.report.number_text import count, duration, percent
+from turncredit.tools.visible_text import escaped
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.results import EvaluationResult, EvaluationSummary
+    from turncredit.evaluation.benchmark_card import Card, CardPanel
+    from turncredit.evaluation.results import EvaluationResult, EvaluationSummary
 
 Rows = list[list[str]]
 NOTHING = "-"
@@ -177,13 +177,13 @@ def write_card(card: Card, scale: Sequence[Card], folder: Path, name: str = "car
             picture = f"{name}.svg"
         except ReportError as error:
             warn(f"no picture: {error}")
-    from turnwise.agents.files.json_files import write_text
+    from turncredit.agents.files.json_files import write_text
 
     write_text(folder / f"{name}.md", markdown(card, scale, picture))
 
 
 def _draw(card: Card, scale: Sequence[Card], path: Path) -> None:
-    from turnwise.report.bench_picture import save_picture
+    from turncredit.report.bench_picture import save_picture
 
     panels = [panel for panel in card.panels if panel.result in card.played]
     rates = {panel.name: panel.result.summary().success for panel in panels if panel.result is not None}
@@ -220,7 +220,9 @@ _EFFORT = """Means over episodes. *Unparsable*, *inadmissible*, *cut*: shares of
 whose action was not possible, and whose answer reached the limit of tokens. *Prompt*, *response*: tokens of all turns
 of a task. *Seconds*: time of the panel divided by its tasks, which are played concurrently. *Cost*: by the prices that
 the sampler was given."""
-_PANELS = "Each task is played once. `turnwise compare A.json B.json` compares two cards on panels with equal digests."
+_PANELS = (
+    "Each task is played once. `turncredit compare A.json B.json` compares two cards on panels with equal digests."
+)
 
 
 def _scale_sentence(card: Card, scale: Sequence[Card]) -> str:

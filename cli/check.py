@@ -1,4 +1,4 @@
-"""`turnwise check`: does an environment keep the contract, and do its rewards mean what they say?"""
+"""`turncredit check`: does an environment keep the contract, and do its rewards mean what they say?"""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from turnwise.cli.console import err, out, say, say_json, warn
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Options, parse_options
+from turncredit.cli.console import err, out, say, say_json, warn
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Options, parse_options
 
 if TYPE_CHECKING:
-    from turnwise.agents.rollouts.env_pool import MakeEnv
-    from turnwise.envs.check import CheckReport, CheckResult, Effort, Level, RewardBounds
+    from turncredit.agents.rollouts.env_pool import MakeEnv
+    from turncredit.envs.check import CheckReport, CheckResult, Effort, Level, RewardBounds
 
 SECONDS = 600
 """Most seconds of a check by default."""
@@ -26,9 +26,9 @@ _VERDICTS = {"pass": "green", "warn": "yellow", "fail": "bold red"}
 
 
 def play_expert(make: MakeEnv, task: str, seed: int) -> tuple[bool, list[str]]:
-    """Return whether the player of `turnwise eval expert` wins a task, and the actions that it took."""
-    from turnwise.agents.rollouts.rollout import rollout
-    from turnwise.cli.players import load_player
+    """Return whether the player of `turncredit eval expert` wins a task, and the actions that it took."""
+    from turncredit.agents.rollouts.rollout import rollout
+    from turncredit.cli.players import load_player
 
     env = make()
     spec = env.spec
@@ -41,7 +41,7 @@ def play_expert(make: MakeEnv, task: str, seed: int) -> tuple[bool, list[str]]:
 
 
 def check(
-    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turnwise/Household-v0.")],
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turncredit/Household-v0.")],
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
@@ -76,8 +76,8 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
 ) -> None:
     """Check that an environment keeps the contract, and that its rewards are earned. The exit code is 1 if not."""
-    from turnwise.cli.attacker import load_attacker
-    from turnwise.envs.check import Effort, RewardBounds
+    from turncredit.cli.attacker import load_attacker
+    from turncredit.envs.check import Effort, RewardBounds
 
     kwargs = parse_options(options)
     player = None
@@ -101,7 +101,7 @@ def _level(name: str) -> Level:
     Raises:
         UserError: there is no such level.
     """
-    from turnwise.envs.check import LEVELS
+    from turncredit.envs.check import LEVELS
 
     for level in LEVELS:
         if level == name:
@@ -142,7 +142,7 @@ def _checked(
     quiet: bool,
 ) -> CheckReport:
     """Return the report of a check; its lines are printed as they come, unless `quiet`."""
-    from turnwise.envs.check import Effort, check_env, rules
+    from turncredit.envs.check import Effort, check_env, rules
 
     names = [*rules(level)]
     width = max(map(len, names))

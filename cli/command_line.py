@@ -10,7 +10,7 @@ from pathlib import Path
 
 def command() -> str:
     """Return the command line of this process, without the folder of the program and without passwords in URLs."""
-    return without_password(shlex.join(["turnwise", *sys.argv[1:]]))
+    return without_password(shlex.join(["turncredit", *sys.argv[1:]]))
 
 
 def without_password(text: str) -> str:
@@ -24,9 +24,9 @@ def without_password(text: str) -> str:
 
 def resume_command(folder: Path) -> str:
     """Return the command that continues the run in a folder."""
-    from turnwise.training.config.file_options import needs_trust
-    from turnwise.training.run_folder.paths import run_of
+    from turncredit.training.config.file_options import needs_trust
+    from turncredit.training.run_folder.paths import run_of
 
     run = run_of(folder)
     trust = ["--trust"] if run is not None and needs_trust(run) else []
-    return shlex.join(["turnwise", "train", str(folder), "--resume", *trust])
+    return shlex.join(["turncredit", "train", str(folder), "--resume", *trust])

@@ -1,4 +1,4 @@
-"""`turnwise compare`: two results on the same panel, or two cards of a benchmark, task by task."""
+"""`turncredit compare`: two results on the same panel, or two cards of a benchmark, task by task."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, say, say_json
-from turnwise.cli.errors import UserError
-from turnwise.cli.evaluate import describe_kwargs, rate_row
-from turnwise.report.number_text import percent
-from turnwise.tools.bounded_input import InputError, read_json
+from turncredit.cli.console import out, say, say_json
+from turncredit.cli.errors import UserError
+from turncredit.cli.evaluate import describe_kwargs, rate_row
+from turncredit.report.number_text import percent
+from turncredit.tools.bounded_input import InputError, read_json
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.benchmark_card import Card, CardComparison
-    from turnwise.evaluation.comparison import Comparison
-    from turnwise.evaluation.results import EvaluationResult
+    from turncredit.evaluation.benchmark_card import Card, CardComparison
+    from turncredit.evaluation.comparison import Comparison
+    from turncredit.evaluation.results import EvaluationResult
 
 
 def compare(
     first: Annotated[
-        Path, typer.Argument(metavar="A.json", help="Result of `turnwise eval --output`, or the card of a benchmark.")
+        Path, typer.Argument(metavar="A.json", help="Result of `turncredit eval --output`, or the card of a benchmark.")
     ],
     second: Annotated[Path, typer.Argument(metavar="B.json", help="Another result on the same panels.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
@@ -47,8 +47,8 @@ def _is_card(path: Path) -> bool:
 
 
 def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, object]:
-    from turnwise.evaluation.comparison import compare as compare_results
-    from turnwise.evaluation.results import EvaluationResult
+    from turncredit.evaluation.comparison import compare as compare_results
+    from turncredit.evaluation.results import EvaluationResult
 
     a, b = EvaluationResult.load(first), EvaluationResult.load(second)
     comparison = compare_results(a, b)
@@ -58,7 +58,7 @@ def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, obje
 
 
 def _compare_cards(first: Path, second: Path, as_json: bool) -> dict[str, object]:
-    from turnwise.evaluation.benchmark_card import Card, compare_cards
+    from turncredit.evaluation.benchmark_card import Card, compare_cards
 
     a, b = Card.load(first), Card.load(second)
     comparison = compare_cards(a, b)

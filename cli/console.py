@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from turnwise.tools.visible_text import escaped
+from turncredit.tools.visible_text import escaped
 
 _PIPE_WIDTH = 200
 
@@ -91,7 +91,7 @@ def say_json(value: object, *, indent: int = 1) -> None:
 
 def complain(text: str) -> None:
     """Print an error or a warning as one sentence on standard error."""
-    err().print(f"turnwise: {text}", soft_wrap=True)
+    err().print(f"turncredit: {text}", soft_wrap=True)
 
 
 def print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -100,7 +100,7 @@ def print_exception(kind: type[BaseException], error: BaseException, trace: Trac
 
 
 class _VisibleRecord(logging.LogRecord):
-    """A record of a log, of turnwise or any library, whose texts hold no control characters."""
+    """A record of a log, of turncredit or any library, whose texts hold no control characters."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -113,7 +113,7 @@ class _VisibleRecord(logging.LogRecord):
 
 @contextmanager
 def visible_logs() -> Iterator[None]:
-    """In this block, write control characters as escapes in the logs of turnwise and of libraries."""
+    """In this block, write control characters as escapes in the logs of turncredit and of libraries."""
     before = logging.getLogRecordFactory()
     logging.setLogRecordFactory(_VisibleRecord)
     try:
@@ -123,5 +123,5 @@ def visible_logs() -> Iterator[None]:
 
 
 def discard_output() -> None:
-    """Write standard output to nowhere from now on, since its reader closed the pipe (`turnwise show | head`)."""
+    """Write standard output to nowhere from now on, since its reader closed the pipe (`turncredit show | head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

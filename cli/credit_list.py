@@ -1,4 +1,4 @@
-"""`turnwise list credit`: the credit rules with what a reader needs to choose one, as a table that fits the terminal.
+"""`turncredit list credit`: the credit rules with what a reader needs to choose one, as a table that fits the terminal.
 
 Piped, it is one plain line per rule, for `grep` and `sort`.
 """
@@ -12,10 +12,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.console import out, piped, say
+from turncredit.cli.console import out, piped, say
 
 if TYPE_CHECKING:
-    from turnwise.credit import CreditRule
+    from turncredit.credit import CreditRule
 
 _COLUMNS = ("name", "arXiv", "evidence", "needs", "title", "use")
 _WIDE = 120
@@ -24,7 +24,7 @@ _COLOURS = {"reference code": "green", "paper": "", "our reading": "yellow"}
 
 def print_rules() -> None:
     """Print every credit rule, ours and those of installed packages."""
-    from turnwise.credit import rules
+    from turncredit.credit import rules
 
     listed = list(rules().values())
     if piped():
@@ -39,8 +39,8 @@ def print_rules() -> None:
 
 def explanation(rules: Iterable[CreditRule]) -> list[str]:
     """Return lines that say what the columns of the table mean, and where the columns that rules need come from."""
-    from turnwise.agents.steps import COLUMNS as PLAYED
-    from turnwise.credit.columns import COLUMNS
+    from turncredit.agents.steps import COLUMNS as PLAYED
+    from turncredit.credit.columns import COLUMNS
 
     needed = dict.fromkeys(column for rule in rules for column in rule.needs)
     extra = [f"{name} ({COLUMNS[name].meaning})" for name in needed if name not in PLAYED and name in COLUMNS]

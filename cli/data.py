@@ -1,4 +1,4 @@
-"""`turnwise data`: pack the original games into one file; write generated games, shop catalogues or Harbor folders."""
+"""`turncredit data`: pack original games into one file; write generated games, shop catalogues or Harbor folders."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from turnwise.cli.console import say
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import parse_options
-from turnwise.registry import choose
-from turnwise.report.number_text import count, duration
+from turncredit.cli.console import say
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import parse_options
+from turncredit.registry import choose
+from turncredit.report.number_text import count, duration
 
 app = typer.Typer(
     help="Pack ALFWorld's games into one file, or write generated games, shop catalogues and tasks as files.",
@@ -27,8 +27,8 @@ def pack(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The packed file, .jsonl.xz.")],
 ) -> None:
     """Pack a folder of game files into one file, with domain and grammar beside it."""
-    from turnwise.agents.files.trajectory_files import name_file_in_errors
-    from turnwise.envs.household.library import pack as pack_games
+    from turncredit.agents.files.trajectory_files import name_file_in_errors
+    from turncredit.envs.household.library import pack as pack_games
 
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder of games")
@@ -37,7 +37,7 @@ def pack(
         packed = pack_games(folder, target)
     size = target.stat().st_size
     say(f"packed {packed} games into {target} ({count(size)}B) in {duration(time.monotonic() - start)}")
-    say(f"play them: turnwise play turnwise/Household-v0 games={target}")
+    say(f"play them: turncredit play turncredit/Household-v0 games={target}")
 
 
 @app.command("generate")
@@ -49,14 +49,14 @@ def generate(
     start: Annotated[int, typer.Option(min=0, help="Index of the first game.")] = 0,
 ) -> None:
     """Write generated games as .tw-pddl files, which ALFWorld's own engine can play as well."""
-    from turnwise.agents.files.trajectory_files import name_file_in_errors
-    from turnwise.envs.household.generator import SPLITS, write
+    from turncredit.agents.files.trajectory_files import name_file_in_errors
+    from turncredit.envs.household.generator import SPLITS, write
 
     choose("split", split, SPLITS)
     with name_file_in_errors(target):
         paths = write(target, split, number, level, start)
     say(f"wrote {len(paths)} games under {target / split}")
-    say(f"play them: turnwise play turnwise/Household-v0 games={target} split={split}")
+    say(f"play them: turncredit play turncredit/Household-v0 games={target} split={split}")
 
 
 @app.command("shop")
@@ -66,19 +66,19 @@ def shop(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the catalogue.")] = 0,
 ) -> None:
     """Write a generated product catalogue as the files that the original web shop reads."""
-    from turnwise.agents.files.trajectory_files import name_file_in_errors
-    from turnwise.envs.shop.generator import catalogue, write
+    from turncredit.agents.files.trajectory_files import name_file_in_errors
+    from turncredit.envs.shop.generator import catalogue, write
 
     with name_file_in_errors(target):
         paths = write(target, level, seed)
     say(f"wrote {len(catalogue(level, seed)):,} products under {target}")
     arguments = " ".join(f"{name}={path}" for name, path in paths.items())
-    say(f"play them: turnwise play turnwise/WebShop-v0 {arguments} splits=all")
+    say(f"play them: turncredit play turncredit/WebShop-v0 {arguments} splits=all")
 
 
 @app.command("harbor")
 def harbor(
-    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="turnwise/Bash-v0 or turnwise/Code-v0.")],
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="turncredit/Bash-v0 or turncredit/Code-v0.")],
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
@@ -91,10 +91,10 @@ def harbor(
     ] = "python:3.12-slim",
 ) -> None:
     """Write tasks as Harbor folders: task.toml, instruction.md, environment/, tests/ and the oracle in solution/."""
-    from turnwise.agents.files.trajectory_files import name_file_in_errors
-    from turnwise.envs.harbor_export import write_tasks
+    from turncredit.agents.files.trajectory_files import name_file_in_errors
+    from turncredit.envs.harbor_export import write_tasks
 
     with name_file_in_errors(output):
         paths = write_tasks(env_id, parse_options(options), output, number, image)
     say(f"wrote {len(paths)} task folders into {output}")
-    say(f"play them: turnwise eval expert turnwise/Bash-v0 tasks={output} sandbox=bwrap")
+    say(f"play them: turncredit eval expert turncredit/Bash-v0 tasks={output} sandbox=bwrap")

@@ -1,4 +1,4 @@
-"""`turnwise demo`: train and evaluate an agent in minutes, with the settings of examples/demo.toml.
+"""`turncredit demo`: train and evaluate an agent in minutes, with the settings of examples/demo.toml.
 
 Imitation of an expert gives a weak start, reinforcement learning on new generated games improves it, and a panel of
 held-out games measures by how much.
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from turnwise.cli.command_line import resume_command
-from turnwise.cli.console import out, say, warn
-from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.evaluate import rate_cells
-from turnwise.cli.progress import curves_of
-from turnwise.cli.train import load_run, train_with_progress
-from turnwise.report.errors import ReportError
-from turnwise.report.figures import save_curves
-from turnwise.report.number_text import duration
-from turnwise.report.plots import terminal_plot
+from turncredit.cli.command_line import resume_command
+from turncredit.cli.console import out, say, warn
+from turncredit.cli.errors import INTERRUPTED, UserError
+from turncredit.cli.evaluate import rate_cells
+from turncredit.cli.progress import curves_of
+from turncredit.cli.train import load_run, train_with_progress
+from turncredit.report.errors import ReportError
+from turncredit.report.figures import save_curves
+from turncredit.report.number_text import duration
+from turncredit.report.plots import terminal_plot
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.results import EvaluationResult
+    from turncredit.evaluation.results import EvaluationResult
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
 """The same relative path in a clone and in an installed wheel."""
@@ -37,7 +37,7 @@ def choose_folder(output: Path | None, method: str, seed: int) -> tuple[Path, bo
     Without a wanted folder, a finished demo is left alone and the next free name is used.
     """
 
-    from turnwise.training.run_folder.paths import RUN_FILE
+    from turncredit.training.run_folder.paths import RUN_FILE
 
     if output is not None:
         return output, resumable(output)
@@ -51,14 +51,14 @@ def choose_folder(output: Path | None, method: str, seed: int) -> tuple[Path, bo
 def resumable(folder: Path) -> bool:
     """Return whether the folder holds a run that has not finished."""
 
-    from turnwise.training.run_folder.paths import RUN_FILE
+    from turncredit.training.run_folder.paths import RUN_FILE
 
     return (folder / RUN_FILE).exists() and not (folder / "after.json").exists()
 
 
 def draw(folder: Path, title: str) -> Path | None:
     """Print the success curve, write it as PNG, and return the path of the PNG, or None if it could not be written."""
-    from turnwise.training.run_folder.metrics import read_events
+    from turncredit.training.run_folder.metrics import read_events
 
     curves = curves_of(read_events(folder / "metrics.jsonl"))
     out().print(terminal_plot(curves, width=min(72, out().width - 12), height=12, y_range=(0, 1)))
@@ -95,8 +95,8 @@ def before_and_after(before: EvaluationResult, after: EvaluationResult) -> Table
 
 def report(folder: Path, title: str, seconds: float) -> None:
     """Print both evaluations, their comparison, the curve, and what the run folder contains."""
-    from turnwise.evaluation.comparison import compare
-    from turnwise.evaluation.results import EvaluationResult
+    from turncredit.evaluation.comparison import compare
+    from turncredit.evaluation.results import EvaluationResult
 
     before, after = EvaluationResult.load(folder / "before.json"), EvaluationResult.load(folder / "after.json")
     say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")
@@ -122,10 +122,10 @@ def report(folder: Path, title: str, seconds: float) -> None:
 
 def _next_steps(folder: Path) -> None:
     say("\nNext:", "bold")
-    say(f"  turnwise play --policy {folder}        # play yourself; :ask or :watch the agent")
-    say(f"  turnwise report {folder} --output report.html        # curves, groups and every turn in a browser")
-    say(f"  turnwise show {folder}        # the advantage of every turn")
-    say(f"  turnwise eval {folder} --episodes 500        # more held-out games")
+    say(f"  turncredit play --policy {folder}        # play yourself; :ask or :watch the agent")
+    say(f"  turncredit report {folder} --output report.html        # curves, groups and every turn in a browser")
+    say(f"  turncredit show {folder}        # the advantage of every turn")
+    say(f"  turncredit eval {folder} --episodes 500        # more held-out games")
 
 
 _OPTIONS = {"output": "--output", "seed": "--seed", "credit.method": "--method"}
@@ -137,7 +137,7 @@ def demo(
     method: Annotated[
         str | None,
         typer.Option(
-            show_default="that of RUN.toml", help="Credit rule: hgpo, gigpo, grpo, ... (`turnwise list credit`)."
+            show_default="that of RUN.toml", help="Credit rule: hgpo, gigpo, grpo, ... (`turncredit list credit`)."
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,

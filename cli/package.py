@@ -1,4 +1,4 @@
-"""`turnwise package`: an environment as a folder that OpenEnv's tools validate, build and push."""
+"""`turncredit package`: an environment as a folder that OpenEnv's tools validate, build and push."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Annotated
 
 import typer
 
-from turnwise.cli.console import say
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import parse_options
+from turncredit.cli.console import say
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import parse_options
 
 __all__ = ["package"]
 
 
 def package(
-    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turnwise/Household-v0.")],
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turncredit/Household-v0.")],
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
     folder: Annotated[Path | None, typer.Option(help="Folder to write. Default: the environment's name.")] = None,
     requirement: Annotated[
-        str, typer.Option(help="What pip installs to get turnwise, such as 'turnwise[openenv] @ git+https://...'.")
-    ] = "turnwise[openenv]",
+        str, typer.Option(help="What pip installs to get turncredit, such as 'turncredit[openenv] @ git+https://...'.")
+    ] = "turncredit[openenv]",
     rewards: Annotated[tuple[float, float], typer.Option(help="Lowest and highest reward of a step.")] = (0.0, 1.0),
     sessions: Annotated[int, typer.Option(min=1, help="Clients that the server takes at once.")] = 64,
 ) -> None:
     """Write an environment as an OpenEnv package: openenv.yaml, server, Dockerfile, and an episode for validation."""
-    from turnwise.agents.frameworks.openenv_package import OpenEnvPackage
+    from turncredit.agents.frameworks.openenv_package import OpenEnvPackage
 
     if not rewards[0] < rewards[1]:
         raise UserError(f"--rewards needs a lower and a higher number, got {rewards[0]:g} {rewards[1]:g}")

@@ -1,4 +1,4 @@
-"""`turnwise plan`: what a run would need on several GPUs, estimated before any of them is rented."""
+"""`turncredit plan`: what a run would need on several GPUs, estimated before any of them is rented."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Trust
-from turnwise.cli.train import load_run
-from turnwise.report.number_text import count, duration
+from turncredit.cli.console import out, say
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Trust
+from turncredit.cli.train import load_run
+from turncredit.report.number_text import count, duration
 
 if TYPE_CHECKING:
-    from turnwise.training.card_layout import CardLayout
-    from turnwise.training.config.run import Run
-    from turnwise.training.plan import EpisodeLengths, Gpu, RunPlan
+    from turncredit.training.card_layout import CardLayout
+    from turncredit.training.config.run import Run
+    from turncredit.training.plan import EpisodeLengths, Gpu, RunPlan
 
 GIB = 2**30
 
@@ -48,10 +48,10 @@ def plan(
     trust: Trust = False,
 ) -> None:
     """Estimate memory, seconds per iteration, and whether the sampler or the learner idles."""
-    from turnwise.training.plan import Gpu, make_plan
-    from turnwise.training.preflight.effects import check_effects
-    from turnwise.training.preflight.shared_card import model_configuration
-    from turnwise.training.run_folder.paths import with_checkpoint
+    from turncredit.training.plan import Gpu, make_plan
+    from turncredit.training.preflight.effects import check_effects
+    from turncredit.training.preflight.shared_card import model_configuration
+    from turncredit.training.run_folder.paths import with_checkpoint
 
     run = with_checkpoint(load_run(path, overrides or [], None))
     check_effects(run)
@@ -67,9 +67,9 @@ def plan(
 
 
 def _episodes(run: Run, like: Path | None) -> EpisodeLengths:
-    from turnwise.agents.files.trajectory_files import read_trajectories
-    from turnwise.training.plan import EpisodeLengths
-    from turnwise.training.run_folder.metrics import read_events
+    from turncredit.agents.files.trajectory_files import read_trajectories
+    from turncredit.training.plan import EpisodeLengths
+    from turncredit.training.run_folder.metrics import read_events
 
     if like is None:
         return EpisodeLengths.most(run)
@@ -101,9 +101,9 @@ def _print_needs(made: RunPlan, like: Path | None) -> None:
 
 def _print_images(run: Run) -> None:
     """Print what an image of the environment costs, for a model that sees."""
-    from turnwise.agents.errors import ModelError
-    from turnwise.agents.models.image_tokens import image_tokens_of
-    from turnwise.agents.models.model_folder import find_model
+    from turncredit.agents.errors import ModelError
+    from turncredit.agents.models.image_tokens import image_tokens_of
+    from turncredit.agents.models.model_folder import find_model
 
     size = _image_size(run)
     if size is None or not run.policy.model:
@@ -123,8 +123,8 @@ def _image_size(run: Run) -> tuple[int, int] | None:
     """Return width and height of the environment's images; None if it has none."""
     import gymnasium
 
-    from turnwise.envs import make
-    from turnwise.envs.errors import EnvError
+    from turncredit.envs import make
+    from turncredit.envs.errors import EnvError
 
     try:
         env = make(run.env.id, **run.env.kwargs)
@@ -178,7 +178,7 @@ def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:
 
 def _print_start(run: Run, made: RunPlan, device: Gpu, machine: int) -> None:
     """Print what the fastest way consists of, and how it is started."""
-    from turnwise.training.split_commands import describe_split, start_command
+    from turncredit.training.split_commands import describe_split, start_command
 
     best = made.fastest(device)
     if best is None:

@@ -1,7 +1,7 @@
-"""`turnwise play`: a person is the agent. Actions by number, by prefix, or in full; hints, undo, history; and a trained
-agent (`--policy`) that can be asked or watched.
+"""`turncredit play`: a person is the agent. Actions by number, by prefix, or in full; hints, undo, history; and a
+trained agent (`--policy`) that can be asked or watched.
 
-Lines are read from standard input, so a script can play as well: `printf 'go to desk 1\\n:quit\\n' | turnwise play`.
+Lines are read from standard input, so a script can play as well: `printf 'go to desk 1\\n:quit\\n' | turncredit play`.
 Words that begin with a colon are commands, everything else is an action.
 """
 
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Trust, parse_options
-from turnwise.cli.play_session import PlaySession, complete, meaning, parse_count
-from turnwise.cli.terminal_picture import Pictures
-from turnwise.registry import suggest
-from turnwise.tools.visible_text import escaped
+from turncredit.cli.console import out, say
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Trust, parse_options
+from turncredit.cli.play_session import PlaySession, complete, meaning, parse_count
+from turncredit.cli.terminal_picture import Pictures
+from turncredit.registry import suggest
+from turncredit.tools.visible_text import escaped
 
 if TYPE_CHECKING:
-    from turnwise.cli.players import Advisor
+    from turncredit.cli.players import Advisor
 
-DEFAULT_ENV = ("turnwise/Household-v0", {"level": "tiny"})
+DEFAULT_ENV = ("turncredit/Household-v0", {"level": "tiny"})
 """What is played when neither an environment nor a policy is named."""
 
 HELP = {
@@ -95,7 +95,7 @@ class PlayConsole:
         if not self.session.ended:
             say(f"the episode has not ended, so it was not saved to {self.save}", "yellow")
             return
-        from turnwise.agents.demonstrations.recording import append_episode
+        from turncredit.agents.demonstrations.recording import append_episode
 
         stored = append_episode(self.save, self.session.recorder.trajectory())
         say(f"saved to {self.save} ({stored.id}); imitate it with imitation.demonstrator={self.save}", "dim")
@@ -173,7 +173,7 @@ class PlayConsole:
             say(f"{number:>4}  {action}", "cyan")
 
     def _way(self) -> list[str]:
-        from turnwise.envs.errors import EnvError
+        from turncredit.envs.errors import EnvError
 
         try:
             return self.session.plan()
@@ -318,9 +318,9 @@ def play(
     trust: Trust = False,
 ) -> None:
     """Play an environment yourself in the terminal (`:help` lists the commands)."""
-    from turnwise.agents.files.json_files import require_writable
-    from turnwise.agents.files.trajectory_files import check_suffix
-    from turnwise.cli.players import (
+    from turncredit.agents.files.json_files import require_writable
+    from turncredit.agents.files.trajectory_files import check_suffix
+    from turncredit.cli.players import (
         AGENT_PREFIX,
         SAMPLER_PREFIX,
         choose_env,
@@ -329,8 +329,8 @@ def play(
         split_words,
         take_options,
     )
-    from turnwise.envs import make
-    from turnwise.training.loaded_agent import ModelOptions
+    from turncredit.envs import make
+    from turncredit.training.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
     others, agent_options = take_options(parse_options(words), AGENT_PREFIX)

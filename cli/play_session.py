@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from turnwise.cli.errors import UserError
-from turnwise.registry import suggest
+from turncredit.cli.errors import UserError
+from turncredit.registry import suggest
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from turnwise.agents.content import ImagePart
-    from turnwise.agents.trajectory import Turn
+    from turncredit.agents.content import ImagePart
+    from turncredit.agents.trajectory import Turn
 
 
 class PlaySession:
@@ -36,7 +36,7 @@ class PlaySession:
 
     def restart(self) -> None:
         """Go back to the beginning of the same episode."""
-        from turnwise.agents.demonstrations.recording import EpisodeRecorder
+        from turncredit.agents.demonstrations.recording import EpisodeRecorder
 
         options = None if self.task is None else {"task": self.task}
         observation, info = self.env.reset(seed=self.seed, options=options)
@@ -162,7 +162,7 @@ def meaning(typed: str, admissible: list[str], free: Sequence[str] = ()) -> str:
     Raises:
         UserError: the text is ambiguous, or matches no admissible action.
     """
-    from turnwise.envs.info import fits  # loads the environments, which --help must not
+    from turncredit.envs.info import fits  # loads the environments, which --help must not
 
     if not admissible or fits(typed, free):
         return typed

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Options
-from turnwise.cli.play_session import PlaySession
-from turnwise.registry import suggest
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Options
+from turncredit.cli.play_session import PlaySession
+from turncredit.registry import suggest
 
 if TYPE_CHECKING:
-    from turnwise.agents.samplers import Sampler
-    from turnwise.training.config.run import Run
-    from turnwise.training.loaded_agent import LoadedAgent, ModelOptions
+    from turncredit.agents.samplers import Sampler
+    from turncredit.training.config.run import Run
+    from turncredit.training.loaded_agent import LoadedAgent, ModelOptions
 
 BASELINES = ("expert", "random")
 AGENT_PREFIX, SAMPLER_PREFIX = "agent.", "sampler."
@@ -52,7 +52,7 @@ def take_options(options: Options, prefix: str) -> tuple[Options, Options]:
     Raises:
         ConfigError: an option is a value, and another one lies in it.
     """
-    from turnwise.training.config.renamed import put
+    from turncredit.training.config.renamed import put
 
     others = {key: value for key, value in options.items() if not key.startswith(prefix)}
     tables: Options = {}
@@ -73,13 +73,13 @@ def choose_env(env_id: str | None, options: Options, policy: str | None) -> EnvC
         UserError: there is neither an id nor a checkpoint with a run.
     """
 
-    from turnwise.training.config.file_options import require_safe_env
+    from turncredit.training.config.file_options import require_safe_env
 
     if env_id is not None:
         return EnvChoice(env_id, dict(options))
     run = run_of_player(policy) if policy else None
     if run is None:
-        from turnwise.envs import env_ids
+        from turncredit.envs import env_ids
 
         choices = suggest("", env_ids(variants=False))
         raise UserError(f"expected the id of an environment, because no run determines it{choices}")
@@ -93,8 +93,8 @@ def run_of_player(name: str) -> Run | None:
     Raises:
         UserError: the name is neither a sampler nor the path of a checkpoint.
     """
-    from turnwise.agents.samplers import SAMPLERS, parse_sampler
-    from turnwise.training.run_folder.paths import find_checkpoint, run_of
+    from turncredit.agents.samplers import SAMPLERS, parse_sampler
+    from turncredit.training.run_folder.paths import find_checkpoint, run_of
 
     path = Path(parse_sampler(name)[1] or name)
     is_sampler = name.partition(":")[0] in SAMPLERS.names() or ":" in name
@@ -132,11 +132,11 @@ def load_player(
         TrainingError: the path holds no checkpoint, or one that cannot be read.
         AgentError: an option that agents do not have, or a sampler that cannot be made.
     """
-    from turnwise.agents.instructions import agent_from, merged
-    from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
-    from turnwise.envs import demonstrators
-    from turnwise.training.loaded_agent import LoadedAgent, load_with_engine
-    from turnwise.training.run_folder.paths import find_checkpoint
+    from turncredit.agents.instructions import agent_from, merged
+    from turncredit.agents.samplers import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
+    from turncredit.envs import demonstrators
+    from turncredit.training.loaded_agent import LoadedAgent, load_with_engine
+    from turncredit.training.run_folder.paths import find_checkpoint
 
     options = dict(options or {})
     experts = {} if env_id is None else demonstrators(env_id)
@@ -175,7 +175,7 @@ def load_player(
 
 def _defaults(env_id: str | None, env_kwargs: Mapping[str, object] | None, *, reads: bool) -> Mapping[str, object]:
     """Return the options of an agent that the environment names for a player that reads prompts, or does not."""
-    from turnwise.agents.instructions import INSTRUCTED, instructions, player_options
+    from turncredit.agents.instructions import INSTRUCTED, instructions, player_options
 
     if env_id is None:
         return INSTRUCTED if reads else {}
@@ -183,7 +183,7 @@ def _defaults(env_id: str | None, env_kwargs: Mapping[str, object] | None, *, re
 
 
 def _refuse_model_options(name: str, model: ModelOptions | None) -> None:
-    from turnwise.training.loaded_agent import ModelOptions
+    from turncredit.training.loaded_agent import ModelOptions
 
     if model not in (None, ModelOptions()):
         raise UserError(
@@ -218,7 +218,7 @@ class Advisor:
             UserError: the conversation no longer fits into the model's context, the episode is over, or the sampler
                 failed.
         """
-        from turnwise.agents.errors import SamplerError
+        from turncredit.agents.errors import SamplerError
 
         if session.ended:
             raise UserError("the episode is over")
@@ -228,9 +228,9 @@ class Advisor:
             raise UserError(f"the agent cannot be asked: {error}") from error
 
     async def _ask(self, session: PlaySession) -> Advice:
-        from turnwise.agents.prompts.dialogue import Dialogue
-        from turnwise.agents.rollouts.rollout import sampling_seed
-        from turnwise.agents.rollouts.turn_requests import request_for
+        from turncredit.agents.prompts.dialogue import Dialogue
+        from turncredit.agents.rollouts.rollout import sampling_seed
+        from turncredit.agents.rollouts.turn_requests import request_for
 
         agent, sampler = self.player.agent.for_task(session.task or ""), self.player.sampler
         self._asked += 1

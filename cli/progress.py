@@ -16,12 +16,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.console import out
-from turnwise.report.number_text import count, duration, memory, percent, short_duration
-from turnwise.report.plots import Curve, terminal_plot
+from turncredit.cli.console import out
+from turncredit.report.number_text import count, duration, memory, percent, short_duration
+from turncredit.report.plots import Curve, terminal_plot
 
 if TYPE_CHECKING:
-    from turnwise.training.config.run import Run
+    from turncredit.training.config.run import Run
 
 Format = Callable[[float], str]
 Event = Mapping[str, Any]
@@ -146,7 +146,7 @@ def start_line(run: Run, *, resume: bool) -> str:
     The time is estimated from earlier iterations of a run that continues; otherwise it is shown once the first
     iteration is finished.
     """
-    from turnwise.training.run_folder.metrics import read_events
+    from turncredit.training.run_folder.metrics import read_events
 
     policy, imitation, train = run.policy, run.imitation, run.train
     model = policy.model or f"a new model of {policy.new.layers} layers x {policy.new.hidden}"

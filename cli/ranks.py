@@ -1,4 +1,4 @@
-"""`turnwise train` in several processes that torchrun has started: rank 0 trains and talks, the others serve it."""
+"""`turncredit train` in several processes that torchrun has started: rank 0 trains and talks, the others serve it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from turnwise.cli.errors import USER_ERROR
-from turnwise.tools.bounded_input import InputError, read_bytes
+from turncredit.cli.errors import USER_ERROR
+from turncredit.tools.bounded_input import InputError, read_bytes
 
 if TYPE_CHECKING:
-    from turnwise.training.config.run import Run
-    from turnwise.training.learner.rank_commands import Leader
+    from turncredit.training.config.run import Run
+    from turncredit.training.learner.rank_commands import Leader
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -51,7 +51,7 @@ def _torchrun_note() -> Path | None:
     the refusal. If rank 0 moves to another machine, its torchrun has another folder.
     """
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # FOLDER/attempt_N/RANK/error.json
-    return Path(file).parents[2] / "turnwise-run" if file else None
+    return Path(file).parents[2] / "turncredit-run" if file else None
 
 
 def train_with_others(load: Callable[[], Run], lead_training: Callable[[Run, Leader], None]) -> None:
@@ -64,9 +64,9 @@ def train_with_others(load: Callable[[], Run], lead_training: Callable[[Run, Lea
     Raises:
         TrainingError: on rank 0, if a check fails on any of them.
     """
-    from turnwise.training.errors import ConfigError, RankLost
-    from turnwise.training.learner.rank_commands import lead, serve_rank
-    from turnwise.training.learner.ranks import agree, join
+    from turncredit.training.errors import ConfigError, RankLost
+    from turncredit.training.learner.rank_commands import lead, serve_rank
+    from turncredit.training.learner.ranks import agree, join
 
     ranks = join()
     try:

@@ -1,4 +1,4 @@
-"""`turnwise report`: a run, a benchmark or an ablation as one HTML file, or as a page that follows it."""
+"""`turncredit report`: a run, a benchmark or an ablation as one HTML file, or as a page that follows it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.console import say, warn
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Trust
-from turnwise.report.run_report.settings import RULES
+from turncredit.cli.console import say, warn
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Trust
+from turncredit.report.run_report.settings import RULES
 
 if TYPE_CHECKING:
-    from turnwise.report.run_report.report_data import ReportData
+    from turncredit.report.run_report.report_data import ReportData
 
 
 def report(
@@ -46,7 +46,7 @@ def report(
     trust: Trust = False,
 ) -> None:
     """Write a run, a benchmark or an ablation as one HTML file: curves, every turn, failures, comparisons."""
-    from turnwise.report import open_report, write_report
+    from turncredit.report import open_report, write_report
 
     if live and (output is not None or screens):
         raise UserError("--live serves the report and writes no file; leave out --output and --screens, or --live")
@@ -63,7 +63,7 @@ def report(
 
 
 def _serve(data: ReportData, port: int) -> None:
-    from turnwise.report.run_report.server import LiveServer
+    from turncredit.report.run_report.server import LiveServer
 
     server = LiveServer(data, port)
     say(f"report of {data.source.path}: {server.url} (Ctrl-C stops it)")

@@ -1,4 +1,4 @@
-"""`turnwise show`: stored trajectories with the advantage of every turn, and the states that turns share.
+"""`turncredit show`: stored trajectories with the advantage of every turn, and the states that turns share.
 
 Advantages are computed here from all trajectories of the file; they are not stored with them. A group consists of the
 trajectories of one task in the file, so a file with one trajectory per task shows advantages of zero.
@@ -17,20 +17,20 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from turnwise.cli.console import out
-from turnwise.cli.options import Trust, parse_options
-from turnwise.report.credit_settings import CreditSettings, credit_settings
-from turnwise.report.stored_groups import of_task, read_credited
-from turnwise.tools.visible_text import escaped
+from turncredit.cli.console import out
+from turncredit.cli.options import Trust, parse_options
+from turncredit.report.credit_settings import CreditSettings, credit_settings
+from turncredit.report.stored_groups import of_task, read_credited
+from turncredit.tools.visible_text import escaped
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Group, Trajectory, Turn
-    from turnwise.credit import Advantages
-    from turnwise.training.sampling.sampling_files import CreditedGroups
+    from turncredit.agents.trajectory import Group, Trajectory, Turn
+    from turncredit.credit import Advantages
+    from turncredit.training.sampling.sampling_files import CreditedGroups
 
 PATH_HELP = "A run folder, or a file of trajectories (.jsonl, .jsonl.gz, .jsonl.zst)."
 ITERATION_HELP = "Which iteration of the run folder. Default: the newest."
-CREDIT_HELP = "Credit rules, separated by commas (`turnwise list credit`). Default: {}."
+CREDIT_HELP = "Credit rules, separated by commas (`turncredit list credit`). Default: {}."
 _TEXT_WIDTH = 46
 
 
@@ -62,7 +62,7 @@ def credited_turns(
         advantages: those of all groups, since some rules compare groups with each other.
         masked: ids of trajectories that are not trained on.
     """
-    from turnwise.agents.steps import anchors_of
+    from turncredit.agents.steps import anchors_of
 
     turns = [
         (episode, number, turn) for episode in group.finished for number, turn in enumerate(episode.turns, start=1)
@@ -227,8 +227,8 @@ def show(
 
     Rules, options and the anchor default to those of the run that the trajectories belong to.
     """
-    from turnwise.agents.steps import steps_of
-    from turnwise.training.run_folder.paths import trajectory_file
+    from turncredit.agents.steps import steps_of
+    from turncredit.training.run_folder.paths import trajectory_file
 
     file = trajectory_file(path, iteration)
     settings = credit_settings(file, rules, parse_options(options), anchor, "")

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from turnwise.cli.console import control
+from turncredit.cli.console import control
 
 __all__ = ["Pictures", "inline"]
 
@@ -37,7 +37,7 @@ class Pictures:
             control(sequence)
             return ""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="turnwise-screens-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="turncredit-screens-"))
         self._count += 1
         path = self._folder / f"{self._count:03}.png"
         path.write_bytes(png)

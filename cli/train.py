@@ -1,4 +1,4 @@
-"""`turnwise train`: run a TOML file, with progress and an orderly end after Ctrl-C."""
+"""`turncredit train`: run a TOML file, with progress and an orderly end after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.command_line import command, resume_command
-from turnwise.cli.console import discard_output, say, warn
-from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.options import Trust
-from turnwise.cli.progress import Event, Progress, start_line
-from turnwise.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
-from turnwise.registry import trust_names
-from turnwise.report.run_effort import effort_rows
+from turncredit.cli.command_line import command, resume_command
+from turncredit.cli.console import discard_output, say, warn
+from turncredit.cli.errors import INTERRUPTED, UserError
+from turncredit.cli.options import Trust
+from turncredit.cli.progress import Event, Progress, start_line
+from turncredit.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
+from turncredit.registry import trust_names
+from turncredit.report.run_effort import effort_rows
 
 if TYPE_CHECKING:
-    from turnwise.training.config.run import Run
-    from turnwise.training.learner.rank_commands import Leader
-    from turnwise.training.training_run import TrainingResult
+    from turncredit.training.config.run import Run
+    from turncredit.training.learner.rank_commands import Leader
+    from turncredit.training.training_run import TrainingResult
 
 
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
@@ -33,9 +33,9 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
         UserError: there is no such file.
         TrainingError: a key or a value is wrong.
     """
-    from turnwise.training.config.run import Run
-    from turnwise.training.run_folder.paths import RUN_FILE
-    from turnwise.training.run_instructions import with_instructions
+    from turncredit.training.config.run import Run
+    from turncredit.training.run_folder.paths import RUN_FILE
+    from turncredit.training.run_instructions import with_instructions
 
     overrides = list(words)
     if path.is_dir():
@@ -52,9 +52,9 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
 
 def _existing(folder: Path, overrides: Sequence[str], output: Path) -> Run:
     """Return the run of a folder. Its file holds every key; keys with default values count as not set."""
-    from turnwise.training.config.file_options import require_safe_run
-    from turnwise.training.config.run import Run
-    from turnwise.training.run_folder.paths import RUN_FILE
+    from turncredit.training.config.file_options import require_safe_run
+    from turncredit.training.config.run import Run
+    from turncredit.training.run_folder.paths import RUN_FILE
 
     there = Run.load(folder / RUN_FILE)
     table = there.model_dump(exclude_defaults=True)
@@ -81,8 +81,8 @@ def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None)
     Raises:
         KeyboardInterrupt: Ctrl-C before anything could be saved; how to continue has been printed.
     """
-    from turnwise.training.run_folder.paths import RUN_FILE
-    from turnwise.training.training_run import train as train_run
+    from turncredit.training.run_folder.paths import RUN_FILE
+    from turncredit.training.training_run import train as train_run
 
     try:
         with Progress(run.name, run.train.iterations, start=start_line(run, resume=resume)) as progress:
@@ -97,10 +97,10 @@ def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None)
 def _recording_command(folder: Path, on_event: Callable[[Event], None]) -> Callable[[Event], None]:
     """Return a listener that notes, with the first event, that the run has begun: the command line in its folder.
 
-    If the pipe that shows the progress is closed (`turnwise train ... | head`), it stops the run as Ctrl-C does.
+    If the pipe that shows the progress is closed (`turncredit train ... | head`), it stops the run as Ctrl-C does.
     """
 
-    from turnwise.training.run_folder.paths import COMMANDS
+    from turncredit.training.run_folder.paths import COMMANDS
 
     recorded = False
 
@@ -126,7 +126,7 @@ def _recording_command(folder: Path, on_event: Callable[[Event], None]) -> Calla
 
 def print_outcome(outcome: TrainingResult) -> None:
     """Print where the results are and what can be done with them, or how to continue."""
-    from turnwise.training.run_folder.metrics import METRICS, read_events
+    from turncredit.training.run_folder.metrics import METRICS, read_events
 
     folder = outcome.folder
     if not outcome.finished:
@@ -137,16 +137,16 @@ def print_outcome(outcome: TrainingResult) -> None:
     for label, text in effort_rows(read_events(folder / METRICS)):
         say(f"  {label}: {text}", "dim")
     if any((folder / "trajectories").glob("*.jsonl*")):
-        say(f"  look at it:    turnwise show {folder}")
-    say(f"  play with it:  turnwise play --policy {folder}")
-    say(f"  evaluate it:   turnwise eval {folder}")
+        say(f"  look at it:    turncredit show {folder}")
+    say(f"  play with it:  turncredit play --policy {folder}")
+    say(f"  evaluate it:   turncredit eval {folder}")
 
 
 def train(
     file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or an existing run folder.")],
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Override keys of the file (`turnwise list keys`)."),
+        typer.Argument(metavar="KEY=VALUE", help="Override keys of the file (`turncredit list keys`)."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,

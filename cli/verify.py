@@ -1,4 +1,4 @@
-"""`turnwise verify`: check turnwise's functions, or your own, against reference cases.
+"""`turncredit verify`: check turncredit's functions, or your own, against reference cases.
 
 Exit code 1 if a case that can be read does not agree or names a function that does not exist; else 2 if a file or a
 case cannot be read; else 0. Every case is counted in some line.
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.console import say, say_json, warn
-from turnwise.cli.errors import USER_ERROR, UserError, sentence_of
-from turnwise.registry import CannotLoad, load, suggest
+from turncredit.cli.console import say, say_json, warn
+from turncredit.cli.errors import USER_ERROR, UserError, sentence_of
+from turncredit.registry import CannotLoad, load, suggest
 
 if TYPE_CHECKING:
-    from turnwise.cli.reference.cases import ReferenceCase, ReferenceResult
+    from turncredit.cli.reference.cases import ReferenceCase, ReferenceResult
 
 _SHOWN = 5
 
@@ -26,19 +26,19 @@ _SHOWN = 5
 def verify(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", help="Files of reference cases. Default: those that turnwise ships."),
+        typer.Argument(metavar="FILE", help="Files of reference cases. Default: those that turncredit ships."),
     ] = None,
     function: Annotated[
         str | None,
         typer.Option(
-            metavar="MODULE:NAME", help="Check this function instead of turnwise's; it gets the same arguments."
+            metavar="MODULE:NAME", help="Check this function instead of turncredit's; it gets the same arguments."
         ),
     ] = None,
     method: Annotated[str | None, typer.Option(help="Check only the cases of this function, such as gigpo.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Check reference cases: how many agree, and the largest difference, function by function."""
-    from turnwise.cli.reference.cases import check_case
+    from turncredit.cli.reference.cases import check_case
 
     paths = files or sorted((Path(__file__).parent / "reference").glob("*.json"))
     cases, unread = _read(paths)
@@ -73,7 +73,7 @@ def _read(files: Sequence[Path]) -> tuple[dict[Path, list[ReferenceCase]], dict[
     Raises:
         UserError, OSError: there is only one file, and it cannot be read.
     """
-    from turnwise.cli.reference.cases import read_cases
+    from turncredit.cli.reference.cases import read_cases
 
     cases, unread = {}, {}
     for path in files:

@@ -1,24 +1,24 @@
 """Credit assignment: from turns with rewards to one advantage per turn. It needs numpy only.
 
-    from turnwise.credit import Steps, gigpo
+    from turncredit.credit import Steps, gigpo
     advantages = gigpo(Steps.from_rows(rows)).values
 
 Every rule raises MissingColumn if the table lacks a column that it needs, and BadOption if an option has an impossible
 value.
 """
 
-from turnwise.credit import catalogue
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.catalogue import *  # noqa: F403  # the functions of all rules
-from turnwise.credit.catalogue import CATALOGUE
-from turnwise.credit.errors import BadOption, BadTable, CreditError, MissingColumn, UnknownRule
-from turnwise.credit.graph import to_dot, to_graphml, to_json, trajectory_graph
-from turnwise.credit.numerics import discounted_returns
-from turnwise.credit.registry import CreditRule, get, register, rules
-from turnwise.credit.steps import Steps
-from turnwise.credit.tokens.gae import TokenAdvantages, bilevel_gae, gae_tokens
-from turnwise.credit.tokens.tempo import tempo_tokens
-from turnwise.credit.turn.spear import spear_replay
+from turncredit.credit import catalogue
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.catalogue import *  # noqa: F403  # the functions of all rules
+from turncredit.credit.catalogue import CATALOGUE
+from turncredit.credit.errors import BadOption, BadTable, CreditError, MissingColumn, UnknownRule
+from turncredit.credit.graph import to_dot, to_graphml, to_json, trajectory_graph
+from turncredit.credit.numerics import discounted_returns
+from turncredit.credit.registry import CreditRule, get, register, rules
+from turncredit.credit.steps import Steps
+from turncredit.credit.tokens.gae import TokenAdvantages, bilevel_gae, gae_tokens
+from turncredit.credit.tokens.tempo import tempo_tokens
+from turncredit.credit.turn.spear import spear_replay
 
 __all__ = [
     "CATALOGUE",

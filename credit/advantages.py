@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import CreditError
-from turnwise.credit.key_codes import freeze
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turncredit.credit.errors import CreditError
+from turncredit.credit.key_codes import freeze
+from turncredit.credit.steps import Bools, Floats, Ints, Steps
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.steps import Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.steps import Steps
 
 if TYPE_CHECKING:
-    from turnwise.credit.registry import CreditRule
+    from turncredit.credit.registry import CreditRule
 
 __all__ = ["credit_apart"]
 

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.tensors import plain, unboxed
+from turncredit.credit.errors import BadTable
+from turncredit.credit.tensors import plain, unboxed
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -6,12 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.columns import described
-from turnwise.credit.errors import BadTable
-from turnwise.credit.key_codes import freeze
-from turnwise.credit.numerics import Groups, compact, group_sums, trajectory_scores
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.columns import described
+from turncredit.credit.errors import BadTable
+from turncredit.credit.key_codes import freeze
+from turncredit.credit.numerics import Groups, compact, group_sums, trajectory_scores
+from turncredit.credit.steps import Bools, Floats, Ints, Steps
 
 
 @dataclass(frozen=True, eq=False)

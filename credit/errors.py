@@ -1,4 +1,4 @@
-"""Exceptions of `turnwise.credit`.
+"""Exceptions of `turncredit.credit`.
 
 CreditError(ValueError)
 ├── BadTable          a row or a column of the table cannot be used
@@ -9,7 +9,7 @@ CreditError(ValueError)
 
 
 class CreditError(ValueError):
-    """Base class of all exceptions of `turnwise.credit`."""
+    """Base class of all exceptions of `turncredit.credit`."""
 
 
 class BadTable(CreditError):

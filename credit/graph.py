@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadTable
-from turnwise.credit.key_codes import freeze
-from turnwise.credit.numerics import compact, discounted_returns, group_sums, groups_of, trajectory_scores
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
-from turnwise.credit.turn.gigpo import gigpo
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadTable
+from turncredit.credit.key_codes import freeze
+from turncredit.credit.numerics import compact, discounted_returns, group_sums, groups_of, trajectory_scores
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.credit.turn.gigpo import gigpo
 
 if TYPE_CHECKING:
     import networkx

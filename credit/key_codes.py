@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.tensors import plain
+from turncredit.credit.errors import BadTable
+from turncredit.credit.tensors import plain
 
 Codes = npt.NDArray[np.int64]
 _PLAIN = frozenset({str, bytes, type(None)})  # never equal to a value of another type

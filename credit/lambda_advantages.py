@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from turnwise.credit.numerics import discounted_sums
-from turnwise.credit.steps import Floats, Ints
+from turncredit.credit.numerics import discounted_sums
+from turncredit.credit.steps import Floats, Ints
 
 
 def lambda_advantages(reward: Floats, value: Floats, owner: Ints, gamma: float, lam: float) -> Floats:

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.steps import Bools, Floats, Ints, Steps
 
 Scale = Literal["std", "none", "mad"]
 Unit = Literal["trajectory", "turn"]

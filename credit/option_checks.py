@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from turnwise.credit.errors import BadOption
+from turncredit.credit.errors import BadOption
 
 
 def check_choice(name: str, value: object, literal: object) -> None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import Compat, Groups, PenaltyIn, Scale, Singleton, Unit, penalties, standardise
-from turnwise.credit.option_checks import check_choice, check_flag, check_number
-from turnwise.credit.steps import Floats, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import Compat, Groups, PenaltyIn, Scale, Singleton, Unit, penalties, standardise
+from turncredit.credit.option_checks import check_choice, check_flag, check_number
+from turncredit.credit.steps import Floats, Steps, need
 
 INVALID_PENALTY = 0.1
 """Default penalty of an invalid action, in units of reward, the same in every rule so that rules are comparable."""

@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.numerics import Groups, compact, groups_of
-from turnwise.credit.option_checks import check_choice
-from turnwise.credit.steps import Floats, Ints, Steps, need
+from turncredit.credit.numerics import Groups, compact, groups_of
+from turncredit.credit.option_checks import check_choice
+from turncredit.credit.steps import Floats, Ints, Steps, need
 
 PrefixKey = Literal["transition", "action", "next_state", "parent"]
 COLUMNS: dict[str, tuple[str, ...]] = {

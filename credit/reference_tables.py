@@ -1,21 +1,21 @@
 """The tables of columns, credit rules and token transforms in docs/credit.md, rendered from the code.
 
-python -m turnwise.credit.reference_tables docs/credit.md        updates them
+python -m turncredit.credit.reference_tables docs/credit.md        updates them
 """
 
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from turnwise.credit.catalogue import CATALOGUE
-from turnwise.credit.columns import COLUMNS, REQUIRED
-from turnwise.credit.errors import CreditError
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.tokens.catalogue import TRANSFORMS
+from turncredit.credit.catalogue import CATALOGUE
+from turncredit.credit.columns import COLUMNS, REQUIRED
+from turncredit.credit.errors import CreditError
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.tokens.catalogue import TRANSFORMS
 
-BEGIN, END = "<!-- rendered by turnwise.credit.reference_tables -->", "<!-- end of the rendered part -->"
+BEGIN, END = "<!-- rendered by turncredit.credit.reference_tables -->", "<!-- end of the rendered part -->"
 COLUMNS_BEGIN, COLUMNS_END = "<!-- columns, rendered -->", "<!-- end of the columns -->"
-PLACES = {"turnwise.credit.outcome": "Outcome level", "turnwise.credit.turn": "Turn level"}
+PLACES = {"turncredit.credit.outcome": "Outcome level", "turncredit.credit.turn": "Turn level"}
 
 
 def reference() -> str:

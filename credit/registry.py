@@ -2,11 +2,11 @@
 
 A package offers a rule with one line of its `pyproject.toml`:
 
-    [project.entry-points."turnwise.credit"]
+    [project.entry-points."turncredit.credit"]
     mine = "their_package.credit:rule"          # a CreditRule, or the function itself
 
-Our own rules are in `turnwise.credit.catalogue`. A rule is a function `(steps, *, options) -> Advantages`; there is no
-class to inherit from.
+Our own rules are in `turncredit.credit.catalogue`. A rule is a function `(steps, *, options) -> Advantages`; there is
+no class to inherit from.
 """
 
 import inspect
@@ -17,11 +17,11 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.columns import REQUIRED, example
-from turnwise.credit.errors import BadOption, CreditError, MissingColumn, UnknownRule
-from turnwise.credit.steps import Steps
-from turnwise.registry import CannotLoad, Registry, UnknownName, suggest
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.columns import REQUIRED, example
+from turncredit.credit.errors import BadOption, CreditError, MissingColumn, UnknownRule
+from turncredit.credit.steps import Steps
+from turncredit.registry import CannotLoad, Registry, UnknownName, suggest
 
 MEMORY = "state"
 RANDOM = "rng"
@@ -136,7 +136,7 @@ class CreditRule(Method):
 
 def _is_ours(function: object) -> bool:
     """Whether a function, with or without options, belongs to this package."""
-    return str(getattr(function, "func", function).__module__).startswith("turnwise.")
+    return str(getattr(function, "func", function).__module__).startswith("turncredit.")
 
 
 def _adapt(name: str, loaded: Any) -> CreditRule:
@@ -148,7 +148,7 @@ def _adapt(name: str, loaded: Any) -> CreditRule:
     return CreditRule(name, title, None, "our reading", f"from {getattr(loaded, '__module__', name)}", loaded)
 
 
-RULES: Registry[CreditRule] = Registry("credit rule", group="turnwise.credit", adapt=_adapt)
+RULES: Registry[CreditRule] = Registry("credit rule", group="turncredit.credit", adapt=_adapt)
 
 
 def register(rule: CreditRule) -> CreditRule:

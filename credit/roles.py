@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.key_codes import freeze
-from turnwise.credit.steps import Bools, Steps
+from turncredit.credit.errors import BadTable
+from turncredit.credit.key_codes import freeze
+from turncredit.credit.steps import Bools, Steps
 
 
 def rows_of_role(steps: Steps, role: object) -> Bools:

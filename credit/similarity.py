@@ -5,9 +5,9 @@ from itertools import groupby
 
 import numpy as np
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.steps import Ints, Steps
-from turnwise.credit.text_matching import Places, TextBatch, matches_needed, places_of, reaches
+from turncredit.credit.errors import BadTable
+from turncredit.credit.steps import Ints, Steps
+from turncredit.credit.text_matching import Places, TextBatch, matches_needed, places_of, reaches
 
 PACKED = 16
 """Number of leaders that a text is compared with at once."""

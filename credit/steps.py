@@ -1,6 +1,6 @@
 """The table of turns that every credit rule reads: one row per turn, as numpy columns, with rows in any order.
 
-Ids and keys are stored as integer codes (`turnwise.credit.key_codes` defines which keys are equal); the original
+Ids and keys are stored as integer codes (`turncredit.credit.key_codes` defines which keys are equal); the original
 values are in `names`. A trajectory is identified by its task and its id together, so ids may be reused from task to
 task.
 
@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.columns import (
+from turncredit.credit.columns import (
     COLUMNS,
     KEYS,
     REQUIRED,
@@ -29,8 +29,8 @@ from turnwise.credit.columns import (
     objects,
     sequence,
 )
-from turnwise.credit.errors import BadTable, MissingColumn
-from turnwise.credit.key_codes import Coder
+from turncredit.credit.errors import BadTable, MissingColumn
+from turncredit.credit.key_codes import Coder
 
 __all__ = ["Bools", "Floats", "Ints", "Steps", "need"]
 
@@ -44,7 +44,7 @@ class Steps:
         trajectory: int64 [N], code of the episode, unique over all tasks.
         turn: int64 [N], time within the trajectory. Only the order counts: a gap adds no discount.
         reward: float64 [N], finite.
-        extra: all other columns by name, [N] or [N, M]. `turnwise.credit.columns.COLUMNS` lists those with a fixed
+        extra: all other columns by name, [N] or [N, M]. `turncredit.credit.columns.COLUMNS` lists those with a fixed
             meaning, such as `state`, `action`, `valid`, `tokens`, `role` or `value`. Keys among them are int64 codes;
             `state` and `next_state` share their codes. A row whose `duplicate_of_row` is >= 0 is a copy of that row
             (padding that a trainer added): it gets the advantage of the original and does not enter any statistic,

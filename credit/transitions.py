@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from turnwise.credit.numerics import compact
-from turnwise.credit.steps import Ints, Steps
+from turncredit.credit.numerics import compact
+from turncredit.credit.steps import Ints, Steps
 
 
 def previous_turns(steps: Steps, *, order: Ints | None = None) -> Ints:

@@ -2,7 +2,7 @@
 
 Importing this registers our environments with Gymnasium. `make` finds those of other packages too and names what was
 meant when an id or a keyword is wrong; `check_env` proves that an environment keeps the contract
-(`turnwise.envs.info`); `TextEnv` is the short way to write one; the wrappers bound turns and time; `save`, `load` and
+(`turncredit.envs.info`); `TextEnv` is the short way to write one; the wrappers bound turns and time; `save`, `load` and
 `branch` keep an episode and multiply it.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from turnwise.envs.agent_defaults import agent_defaults
-from turnwise.envs.branch import branch, load, save
-from turnwise.envs.deadline import Deadline
-from turnwise.envs.errors import (
+from turncredit.envs.agent_defaults import agent_defaults
+from turncredit.envs.branch import branch, load, save
+from turncredit.envs.deadline import Deadline
+from turncredit.envs.errors import (
     BadSnapshot,
     DeadlineExceeded,
     EnvError,
@@ -27,9 +27,9 @@ from turnwise.envs.errors import (
     UnknownOption,
     UnknownTask,
 )
-from turnwise.envs.info import Demonstrator, HasPlan, HasSnapshot, HasTasks, Info
-from turnwise.envs.isolated import Isolated
-from turnwise.envs.registration import (
+from turncredit.envs.info import Demonstrator, HasPlan, HasSnapshot, HasTasks, Info
+from turncredit.envs.isolated import Isolated
+from turncredit.envs.registration import (
     demonstrators,
     env_ids,
     load_plugins,
@@ -40,13 +40,13 @@ from turnwise.envs.registration import (
     register_envs,
     takes,
 )
-from turnwise.envs.spaces import Text
-from turnwise.envs.text import SavableEnv, TextEnv
-from turnwise.envs.vector import make_vec
-from turnwise.envs.wrappers import EndGuard, TurnLimit
+from turncredit.envs.spaces import Text
+from turncredit.envs.text import SavableEnv, TextEnv
+from turncredit.envs.vector import make_vec
+from turncredit.envs.wrappers import EndGuard, TurnLimit
 
 if TYPE_CHECKING:
-    from turnwise.envs.check import CheckReport, CheckResult, check_env
+    from turncredit.envs.check import CheckReport, CheckResult, check_env
 
 __all__ = [
     "BadSnapshot",
@@ -98,7 +98,7 @@ _LAZY = ("CheckReport", "CheckResult", "check_env")
 def __getattr__(name: str) -> Any:
     """Import the checker when it is first asked for: playing does not need it."""
     if name in _LAZY:
-        from turnwise.envs import check
+        from turncredit.envs import check
 
         return getattr(check, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

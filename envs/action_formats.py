@@ -5,7 +5,7 @@
     qwen           <tool_call>{"name": "mobile_use", "arguments": {...}}</tool_call>   Qwen2.5-VL, Qwen3-VL
     androidworld   Reason: ... Action: {"action_type": "click", "index": 5}            AndroidWorld's agents
 
-The parsers of these formats, in `turnwise.agents.prompts.screen_formats`, turn an answer into the words of the
+The parsers of these formats, in `turncredit.agents.prompts.screen_formats`, turn an answer into the words of the
 environment. A prompt says the same as those that the models were trained with, and is not the same text.
 """
 
@@ -31,7 +31,7 @@ def asked_in(actions: str, role: str, scale: str, *, phone: bool) -> dict[str, o
     Args:
         actions: one of `ACTION_FORMATS` except "words".
         role: a sentence about the task.
-        scale: a sentence about the points, such as that of `turnwise.envs.points.scale_words`.
+        scale: a sentence about the points, such as that of `turncredit.envs.points.scale_words`.
         phone: whether it is a phone, and not a browser.
     """
     device = "phone" if phone else "browser"

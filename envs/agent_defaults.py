@@ -5,16 +5,16 @@
 
 `metadata["agent"]` is a table of plain values, or a function from the environment's arguments to such a table. It is
 read from the class; where the registry has a function, from the environment that the function makes, so that a
-constructor may set it. `turnwise.agents.instructions` says what the options mean, and which ones an agent has where the
-environment names none.
+constructor may set it. `turncredit.agents.instructions` says what the options mean, and which ones an agent has where
+the environment names none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.registration import creator_of, find, make
+from turncredit.envs.errors import EnvError
+from turncredit.envs.registration import creator_of, find, make
 
 __all__ = ["AGENT", "TOOL_FORMAT", "AgentTable", "agent_defaults"]
 
@@ -30,7 +30,7 @@ def agent_defaults(id: str, **kwargs: object) -> dict[str, object]:
     """Return the options of an agent that an environment names; {} if it names none.
 
     Args:
-        id: see `turnwise.envs.registration.find`.
+        id: see `turncredit.envs.registration.find`.
         kwargs: arguments of the environment.
 
     Raises:

@@ -23,15 +23,15 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
-from turnwise.envs.info import Environment, ResetResult
-from turnwise.envs.snapshot import pack, unpack
-from turnwise.envs.wrappers import EndGuard, TurnLimit
+from turncredit.envs.errors import BadSnapshot, EnvError, NotReset
+from turncredit.envs.info import Environment, ResetResult
+from turncredit.envs.snapshot import pack, unpack
+from turncredit.envs.wrappers import EndGuard, TurnLimit
 
 __all__ = ["OPTIONAL_METHODS", "branch", "find_method", "load", "reseed", "save"]
 
 OPTIONAL_METHODS: Final = ("task_ids", "plan", "snapshot", "restore")
-"""Methods beyond Gymnasium's that an environment may have (see `turnwise.envs.info`)."""
+"""Methods beyond Gymnasium's that an environment may have (see `turncredit.envs.info`)."""
 
 _FORMAT: Final = ("episode", 1)  # name and version of the bytes
 
@@ -56,7 +56,7 @@ def save(env: Environment) -> bytes:
     """Return the current state of an environment's episode as bytes, including its wrappers.
 
     Args:
-        env: an environment with snapshot() and restore() (`turnwise.envs.info.HasSnapshot`), wrapped or not.
+        env: an environment with snapshot() and restore() (`turncredit.envs.info.HasSnapshot`), wrapped or not.
 
     Raises:
         NotReset: called before the first reset.

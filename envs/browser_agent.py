@@ -1,12 +1,12 @@
-"""How a model is asked for actions in a browser: options of an agent (see `turnwise.envs.agent_defaults`)."""
+"""How a model is asked for actions in a browser: options of an agent (see `turncredit.envs.agent_defaults`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from turnwise.envs.action_formats import BROWSER_FORMATS, asked_in
-from turnwise.envs.points import Points, scale_words
+from turncredit.envs.action_formats import BROWSER_FORMATS, asked_in
+from turncredit.envs.points import Points, scale_words
 
 __all__ = ["browser_agent"]
 

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from turnwise.envs.action_formats import BROWSER_FORMATS
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.marks import draw_marks
-from turnwise.envs.points import OffScreen, Points, PointScale, point_scale, snaps
-from turnwise.envs.validation import choice
+from turncredit.envs.action_formats import BROWSER_FORMATS
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.marks import draw_marks
+from turncredit.envs.points import OffScreen, Points, PointScale, point_scale, snaps
+from turncredit.envs.validation import choice
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.tools.browser import BrowserAction, Element, PageView
+    from turncredit.tools.browser import BrowserAction, Element, PageView
 
 __all__ = ["BrowserSight", "sight_of"]
 
@@ -64,7 +64,7 @@ class BrowserSight:
             pixel: where the element is touched.
             filled: whether the element may have text, which typing replaces.
         """
-        from turnwise.tools.browser import BrowserAction
+        from turncredit.tools.browser import BrowserAction
 
         steps = [self.write(BrowserAction("click", points=(pixel,)))]
         if action.kind == "type":
@@ -91,7 +91,7 @@ class BrowserSight:
         return list(dict.fromkeys([*self._clicks(view), *(f"scroll[{way}]" for way in view.scrolls), "wait[]"]))
 
     def _clicks(self, view: PageView) -> Iterator[str]:
-        from turnwise.tools.browser import BrowserAction
+        from turncredit.tools.browser import BrowserAction
 
         for element in view.elements.values():
             if element.clickable and element.center is not None and self.visible(element):

@@ -99,9 +99,9 @@ class SharedObjects(Generic[T]):
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder of this package: $TURNWISE_CACHE, else turnwise in $XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("TURNWISE_CACHE")
+    """Return this package's cache folder: $TURNCREDIT_CACHE, else turncredit in $XDG_CACHE_HOME or ~/.cache."""
+    own = os.environ.get("TURNCREDIT_CACHE")
     if own:
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "turnwise"
+    return (Path(base) if base else Path.home() / ".cache") / "turncredit"

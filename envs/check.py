@@ -1,4 +1,4 @@
-"""Check by playing that an environment keeps the contract of `turnwise.envs.info`.
+"""Check by playing that an environment keeps the contract of `turncredit.envs.info`.
 
 `check_env` takes any Gymnasium environment. Rules about optional features that it lacks (task_ids, plan, snapshots,
 admissible actions, state keys) are skipped. Every failure comes with a short script whose last assertion fails as long
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from turnwise.envs.checks import (
+from turncredit.envs.checks import (
     attack_rules,
     collection_rules,
     floor_rules,
@@ -27,8 +27,8 @@ from turnwise.envs.checks import (
     state_key_rules,
     step_rules,
 )
-from turnwise.envs.checks.check_report import CheckReport, CheckResult, RuleOutcome
-from turnwise.envs.checks.contract_rule import (
+from turncredit.envs.checks.check_report import CheckReport, CheckResult, RuleOutcome
+from turncredit.envs.checks.contract_rule import (
     LEVELS,
     ContractRule,
     Level,
@@ -38,12 +38,12 @@ from turnwise.envs.checks.contract_rule import (
     RuleWarned,
     crashed,
 )
-from turnwise.envs.checks.episode_data import Crash, Effort, EnvSource, literal
-from turnwise.envs.checks.explorer import Explorer, PlayExpert
-from turnwise.envs.checks.reward_bounds import RewardBounds
-from turnwise.envs.checks.rule_clock import OutOfTime, RuleClock
-from turnwise.envs.errors import EnvError
-from turnwise.envs.info import Environment
+from turncredit.envs.checks.episode_data import Crash, Effort, EnvSource, literal
+from turncredit.envs.checks.explorer import Explorer, PlayExpert
+from turncredit.envs.checks.reward_bounds import RewardBounds
+from turncredit.envs.checks.rule_clock import OutOfTime, RuleClock
+from turncredit.envs.errors import EnvError
+from turncredit.envs.info import Environment
 
 __all__ = ["LEVELS", "SLOW", "CheckReport", "CheckResult", "Effort", "Level", "RewardBounds", "check_env", "rules"]
 
@@ -106,7 +106,7 @@ def check_env(
         slowest: limit of the median seconds per step; None only reports the time.
         effort: how much to try; None: `Effort()`, or `Effort.light()` if steps take longer than SLOW.
         play_expert: plays a task as an agent that follows plan(): (make, task, seed) -> (won, actions). None skips the
-            rule "expert"; `turnwise check` gives the agent of `turnwise eval expert`.
+            rule "expert"; `turncredit check` gives the agent of `turncredit eval expert`.
         level: the last level of rules that are tested: "runtime" (the contract), "semantic" (what rewards mean), or
             "adversarial" (a search for unearned reward).
         bounds: what is asked of rewards, and how many steps the search may take.

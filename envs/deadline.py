@@ -1,6 +1,6 @@
 """A deadline for the calls to an environment in this process.
 
-For environments that must be killed when they hang, use `turnwise.envs.Isolated`.
+For environments that must be killed when they hang, use `turncredit.envs.Isolated`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import gymnasium
 
-from turnwise.envs.branch import OPTIONAL_METHODS, find_method
-from turnwise.envs.errors import DeadlineExceeded
-from turnwise.envs.info import Environment, ResetOptions, ResetResult, StepResult
-from turnwise.processes.deadlines import DeadlinePassed, WorkerThread, wait
-from turnwise.tools.visible_text import shortened
+from turncredit.envs.branch import OPTIONAL_METHODS, find_method
+from turncredit.envs.errors import DeadlineExceeded
+from turncredit.envs.info import Environment, ResetOptions, ResetResult, StepResult
+from turncredit.processes.deadlines import DeadlinePassed, WorkerThread, wait
+from turncredit.tools.visible_text import shortened
 
 __all__ = ["Deadline"]
 
@@ -91,7 +91,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
         if self._late is not None:
             raise DeadlineExceeded(f"the environment is dead since {self._late}; make a new one")
         if self._worker is None:
-            self._worker = WorkerThread("turnwise-deadline")
+            self._worker = WorkerThread("turncredit-deadline")
         future = self._worker.submit(call)
         try:
             return wait(future, self.seconds)

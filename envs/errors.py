@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from turnwise.registry import suggest
+from turncredit.registry import suggest
 
 __all__ = [
     "BadSnapshot",

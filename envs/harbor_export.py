@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from turnwise.envs.bash import BashEnv, BashTask
-from turnwise.envs.bash.harbor.writer import IMAGE, HarborFolder, bash_folder, write_folder
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.harbor_folders import code_folder
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.registration import make
+from turncredit.envs.bash import BashEnv, BashTask
+from turncredit.envs.bash.harbor.writer import IMAGE, HarborFolder, bash_folder, write_folder
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.code.harbor_folders import code_folder
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.registration import make
 
 __all__ = ["write_tasks"]
 
@@ -21,7 +21,7 @@ def write_tasks(
     """Write the first tasks of an environment as Harbor task folders; return their paths.
 
     Args:
-        env_id: turnwise/Bash-v0 or turnwise/Code-v0.
+        env_id: turncredit/Bash-v0 or turncredit/Code-v0.
         arguments: arguments of the environment.
         target: folder to write them into; folders of tasks in it must not exist.
         count: number of tasks.
@@ -46,7 +46,7 @@ def _folders(env: object, env_id: str, count: int) -> list[HarborFolder]:
         return [code_folder(env.source.get(id), env_id) for id in env.task_ids(count)]
     if not isinstance(env, BashEnv):
         raise UnknownOption(
-            f"only tasks of turnwise/Bash-v0 and turnwise/Code-v0 can be written, not those of {env_id}"
+            f"only tasks of turncredit/Bash-v0 and turncredit/Code-v0 can be written, not those of {env_id}"
         )
     tasks = [env.source.get(id) for id in env.task_ids(count)]
     if written := next((task for task in tasks if not isinstance(task, BashTask)), None):

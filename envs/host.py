@@ -5,7 +5,7 @@
     RemoteEnv      a Gymnasium environment that makes its calls through a connection
     EnvHosts       makes environments elsewhere
 
-Nothing here knows how calls travel. `turnwise.agents.rollouts.env_processes` sends them to processes of this machine;
+Nothing here knows how calls travel. `turncredit.agents.rollouts.env_processes` sends them to processes of this machine;
 an actor of another framework can hold an `EnvHost` as well. It then needs an `EnvConnection` whose `submit` sends
 (number, method, arguments) to `EnvHost.call`, and an `EnvHosts` whose `open` asks for "make" and returns a `RemoteEnv`
 when the facts arrive. Everything that crosses is picklable. Exceptions arrive as they were raised.
@@ -20,10 +20,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from turnwise.envs.branch import OPTIONAL_METHODS, find_method
-from turnwise.envs.errors import EnvError
-from turnwise.envs.info import Environment, ResetOptions, ResetResult, StepResult
-from turnwise.processes.failures import message_of
+from turncredit.envs.branch import OPTIONAL_METHODS, find_method
+from turncredit.envs.errors import EnvError
+from turncredit.envs.info import Environment, ResetOptions, ResetResult, StepResult
+from turncredit.processes.failures import message_of
 
 __all__ = [
     "EnvConnection",
@@ -54,7 +54,7 @@ class EnvHost:
             number: of the environment, chosen by the caller.
             method: "make", with a function that makes the environment, which returns `facts_of` it; "close"; or a
                 method of the environment: reset, step, render, reseed, or one of
-                `turnwise.envs.branch.OPTIONAL_METHODS`.
+                `turncredit.envs.branch.OPTIONAL_METHODS`.
             args: of the method.
             kwargs: of the method.
 
@@ -169,7 +169,7 @@ class ProxyEnv(Environment, ABC):
         return self._call("render")
 
     def reseed(self, seed: int) -> None:
-        """Give the episode other random numbers from here on (`turnwise.envs.branch.reseed`)."""
+        """Give the episode other random numbers from here on (`turncredit.envs.branch.reseed`)."""
         self._call("reseed", seed)
 
     def __getattr__(self, name: str) -> Any:
@@ -247,5 +247,5 @@ def require_portable(make: MakeEnv) -> bytes:
     except Exception as error:
         raise EnvError(
             f"{make!r} cannot be sent to another process ({message_of(error)}); "
-            'use a function of a module, or functools.partial(turnwise.envs.make, "...")'
+            'use a function of a module, or functools.partial(turncredit.envs.make, "...")'
         ) from error

@@ -6,8 +6,8 @@ environment may add keys of its own.
 Methods beyond Gymnasium's are optional: `task_ids` allows fixed panels, `plan` allows hints and imitation, `snapshot`
 and `restore` allow saving and branching (see `branch`). An environment without them can still be played, trained on and
 evaluated, on tasks that it draws itself. A class may also have an attribute `demonstrators`, which maps names to
-factories of a `Demonstrator` (see `turnwise.envs.demonstrators`), and `metadata["agent"]` says how a language model is
-asked (see `turnwise.envs.agent_defaults`).
+factories of a `Demonstrator` (see `turncredit.envs.demonstrators`), and `metadata["agent"]` says how a language model
+is asked (see `turncredit.envs.agent_defaults`).
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
-from turnwise.envs.host import EnvHost, ProxyEnv, require_portable
-from turnwise.envs.info import Environment
-from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess
+from turncredit.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
+from turncredit.envs.host import EnvHost, ProxyEnv, require_portable
+from turncredit.envs.info import Environment
+from turncredit.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess
 
 __all__ = ["Isolated"]
 
@@ -37,9 +37,9 @@ class Isolated(ProxyEnv):
         """Start the process and make the environment in it.
 
         Args:
-            make_fn: makes the environment; has to be picklable, such as `functools.partial(turnwise.envs.make, "...")`.
-            seconds: deadline for each reset, step, plan and close, > 0.
-            start_seconds: deadline for starting Python, imports and `make_fn`, > 0.
+            make_fn: makes the environment; has to be picklable, such as
+            `functools.partial(turncredit.envs.make, "...")`. seconds: deadline for each reset, step, plan and close, >
+            0. start_seconds: deadline for starting Python, imports and `make_fn`, > 0.
             start_method: of multiprocessing. "fork" is fast, but unsafe once threads run (torch starts some).
 
         Raises:
@@ -57,7 +57,7 @@ class Isolated(ProxyEnv):
             partial(_serve, make_fn),
             seconds=start_seconds,
             start_method=start_method,
-            name="turnwise-env",
+            name="turncredit-env",
         )
         self._worker: WorkerProcess = self._guarded("make", start_seconds, start)
         self._copy(self._call("facts"))

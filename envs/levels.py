@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.registry import suggest
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

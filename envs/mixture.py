@@ -14,9 +14,9 @@ import gymnasium
 from gymnasium.core import RenderFrame
 from gymnasium.spaces import Dict
 
-from turnwise.envs.branch import find_method, load, reseed, save
-from turnwise.envs.errors import EnvError, NoExpert, NotReset, UnknownOption, UnknownTask
-from turnwise.envs.info import (
+from turncredit.envs.branch import find_method, load, reseed, save
+from turncredit.envs.errors import EnvError, NoExpert, NotReset, UnknownOption, UnknownTask
+from turncredit.envs.info import (
     KNOWLEDGE_IN_STATE,
     NO_FORKS,
     STATE,
@@ -26,12 +26,12 @@ from turnwise.envs.info import (
     ResetResult,
     StepResult,
 )
-from turnwise.envs.parts import MIXTURE, MixturePart, part_of, within
-from turnwise.envs.registration import creator_of, find, make, parts_of
-from turnwise.envs.rotation import interleaved
-from turnwise.envs.snapshot import pack, random_from, random_state, unpack
-from turnwise.envs.spaces import Text
-from turnwise.registry import suggest
+from turncredit.envs.parts import MIXTURE, MixturePart, part_of, within
+from turncredit.envs.registration import creator_of, find, make, parts_of
+from turncredit.envs.rotation import interleaved
+from turncredit.envs.snapshot import pack, random_from, random_state, unpack
+from turncredit.envs.spaces import Text
+from turncredit.registry import suggest
 
 __all__ = ["Mixture"]
 
@@ -236,7 +236,7 @@ class Mixture(gymnasium.Env[object, str]):
         return self._start(name, result)
 
     def reseed(self, seed: int) -> None:
-        """Give the episode other random numbers from here on (`turnwise.envs.branch.reseed`)."""
+        """Give the episode other random numbers from here on (`turncredit.envs.branch.reseed`)."""
         reseed(self._env, seed)
 
     def render(self) -> RenderFrame | list[RenderFrame] | None:

@@ -1,10 +1,10 @@
 """Parts of a mixture: environments, or levels of one environment, that are played in one run.
 
-    parts = [{id = "turnwise/Household-v0", kwargs = {level = "tiny"}}, {id = "turnwise/Search-v0", weight = 2}]
+    parts = [{id = "turncredit/Household-v0", kwargs = {level = "tiny"}}, {id = "turncredit/Search-v0", weight = 2}]
     levels = ["tiny", "small+objects=4-6"]
 
 The id of a task begins with the name of its part, "search/train/small/000007", and everything that is told apart by
-part reads it there. Nothing is looked up here: `turnwise.envs.registration.parts_of` says whether there are such
+part reads it there. Nothing is looked up here: `turncredit.envs.registration.parts_of` says whether there are such
 environments.
 """
 
@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.registry import suggest
 
 __all__ = [
     "LEVELS",
@@ -32,7 +32,7 @@ __all__ = [
     "within",
 ]
 
-MIXTURE = "turnwise/Mixture-v0"
+MIXTURE = "turncredit/Mixture-v0"
 """Id of the environment that consists of parts."""
 LEVELS = "levels"
 """The argument that makes a mixture of an environment's levels."""
@@ -93,7 +93,7 @@ def read_parts(
         UnknownOption: a table is not one, a weight is not positive, or two parts have one name.
     """
     if not isinstance(parts, Sequence) or isinstance(parts, str) or not parts:
-        raise UnknownOption(f'a mixture needs parts such as [{{id = "turnwise/Search-v0"}}], got {parts!r:.200}')
+        raise UnknownOption(f'a mixture needs parts such as [{{id = "turncredit/Search-v0"}}], got {parts!r:.200}')
     named = [_part(table, common) for table in parts]
     _require_distinct([part.name for part in named])
     return tuple(level for part in named for level in _levels(part, has_levels(part.id)))
@@ -142,7 +142,9 @@ def tables_of(parts: Sequence[MixturePart]) -> list[dict[str, object]]:
 def _part(table: object, common: Mapping[str, object]) -> MixturePart:
     """Return the part of a table."""
     if not isinstance(table, Mapping) or not isinstance(table.get("id"), str):
-        raise UnknownOption(f'a part must be a table with an id, such as {{id = "turnwise/Search-v0"}}, got {table!r}')
+        raise UnknownOption(
+            f'a part must be a table with an id, such as {{id = "turncredit/Search-v0"}}, got {table!r}'
+        )
     for key in table:
         if key not in _KEYS:
             raise UnknownOption(f"a part has no key {key!r}{suggest(str(key), _KEYS, most=len(_KEYS))}")
@@ -192,7 +194,7 @@ def _require_distinct(names: Sequence[str], of: str = "parts") -> None:
 def name_of(table: Mapping[str, object]) -> str:
     """Return the name of the part of a table, by default from the id of its environment.
 
-    >>> name_of({"id": "turnwise/Search-v0"}), name_of({"id": "safe:examples/Safe-v0", "name": "vault"})
+    >>> name_of({"id": "turncredit/Search-v0"}), name_of({"id": "safe:examples/Safe-v0", "name": "vault"})
     ('search', 'vault')
     """
     name, id = table.get("name"), str(table.get("id"))

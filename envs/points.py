@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.validation import choice, flag, integer
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.validation import choice, flag, integer
 
 __all__ = ["OffScreen", "PointScale", "Points", "point_scale", "scale_words", "snaps"]
 

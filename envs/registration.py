@@ -1,12 +1,12 @@
-"""Environments by id: turnwise's own, and those of installed packages, in Gymnasium's registry.
+"""Environments by id: turncredit's own, and those of installed packages, in Gymnasium's registry.
 
 Gymnasium 1.0 no longer reads the entry-point group `gymnasium.envs`, in which packages declare their environments.
 `make` and `env_ids` read it, with its former meaning: each entry point is a function that registers environments, and
-its name is the namespace of their ids (`__root__`: none). `gymnasium.make` itself needs `import turnwise.envs` first,
-or an id such as "turnwise.envs:turnwise/Household-v0".
+its name is the namespace of their ids (`__root__`: none). `gymnasium.make` itself needs `import turncredit.envs` first,
+or an id such as "turncredit.envs:turncredit/Household-v0".
 
 Environments registered here are wrapped in `EndGuard`, and not in Gymnasium's passive checker and order enforcer: the
-checker makes short episodes a third slower and finds nothing that `turnwise check` does not find, and `EndGuard`
+checker makes short episodes a third slower and finds nothing that `turncredit check` does not find, and `EndGuard`
 enforces the order.
 """
 
@@ -25,11 +25,11 @@ import gymnasium
 from gymnasium.envs import registration as gym_registration
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
-from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
-from turnwise.envs.info import Demonstrator, EnvArguments, Environment
-from turnwise.envs.miniwob.catalogue import task_names
-from turnwise.envs.parts import LEVELS, MIXTURE, MixturePart, level_parts, read_parts, tables_of
-from turnwise.registry import entry_points, import_registered, import_typed, require_trust, suggest
+from turncredit.envs.errors import EnvError, UnknownEnv, UnknownOption
+from turncredit.envs.info import Demonstrator, EnvArguments, Environment
+from turncredit.envs.miniwob.catalogue import task_names
+from turncredit.envs.parts import LEVELS, MIXTURE, MixturePart, level_parts, read_parts, tables_of
+from turncredit.registry import entry_points, import_registered, import_typed, require_trust, suggest
 
 __all__ = [
     "GROUP",
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 GROUP: Final = "gymnasium.envs"
-_GUARD: Final = WrapperSpec("EndGuard", "turnwise.envs.wrappers:EndGuard", {})
+_GUARD: Final = WrapperSpec("EndGuard", "turncredit.envs.wrappers:EndGuard", {})
 _OF_MAKE: Final = frozenset({"max_episode_steps", "disable_env_checker"})
 _OF_MIXTURE: Final[tuple[str, ...]] = ("parts", "render_mode", "disable_env_checker")
 
@@ -121,28 +121,32 @@ def _file(value: Any) -> str | None:
 
 
 def register_envs() -> None:
-    """Register the environments of this package with Gymnasium; called when `turnwise.envs` is imported."""
-    register("turnwise/Household-v0", "turnwise.envs.household:HouseholdEnv", max_episode_steps=50)
-    register("turnwise/WebShop-v0", "turnwise.envs.shop.env:from_keys", max_episode_steps=15)
-    register("turnwise/Search-v0", "turnwise.envs.search.env:from_keys", max_episode_steps=5)
-    register("turnwise/Code-v0", "turnwise.envs.code:CodeEnv", max_episode_steps=20)
-    register("turnwise/Bash-v0", "turnwise.envs.bash:BashEnv", max_episode_steps=20)
-    register("turnwise/Desk-v0", "turnwise.envs.desk:DeskEnv", max_episode_steps=30)
-    register("turnwise/WebShopBrowser-v0", "turnwise.envs.shop.browser_env:from_keys", max_episode_steps=30)
-    register("turnwise/Android-v0", "turnwise.envs.android.env:AndroidEnv", max_episode_steps=120)
-    world = "turnwise.envs.android.androidworld_env:AndroidWorldEnv"
-    register("turnwise/AndroidWorld-v0", world, max_episode_steps=120, nondeterministic=True)
-    miniwob = "turnwise.envs.miniwob.env:MiniWoBEnv"
-    register("turnwise/MiniWoB-v0", miniwob, max_episode_steps=30)
-    register("turnwise/OpenEnv-v0", "turnwise.envs.openenv.env:OpenEnvEnv", max_episode_steps=50, nondeterministic=True)
-    adapters = "turnwise.envs.adapters"
-    register("turnwise/TextArena-v0", f"{adapters}.textarena:TextArenaEnv", max_episode_steps=100)
-    register("turnwise/PettingZoo-v0", f"{adapters}.pettingzoo:PettingZooEnv", max_episode_steps=100)
-    register("turnwise/Verifiers-v0", f"{adapters}.verifiers:VerifiersEnv", max_episode_steps=50, nondeterministic=True)
-    register("turnwise/ReasoningGym-v0", f"{adapters}.reasoning_gym:ReasoningGymEnv", max_episode_steps=1)
-    register(MIXTURE, "turnwise.envs.mixture:Mixture")
+    """Register the environments of this package with Gymnasium; called when `turncredit.envs` is imported."""
+    register("turncredit/Household-v0", "turncredit.envs.household:HouseholdEnv", max_episode_steps=50)
+    register("turncredit/WebShop-v0", "turncredit.envs.shop.env:from_keys", max_episode_steps=15)
+    register("turncredit/Search-v0", "turncredit.envs.search.env:from_keys", max_episode_steps=5)
+    register("turncredit/Code-v0", "turncredit.envs.code:CodeEnv", max_episode_steps=20)
+    register("turncredit/Bash-v0", "turncredit.envs.bash:BashEnv", max_episode_steps=20)
+    register("turncredit/Desk-v0", "turncredit.envs.desk:DeskEnv", max_episode_steps=30)
+    register("turncredit/WebShopBrowser-v0", "turncredit.envs.shop.browser_env:from_keys", max_episode_steps=30)
+    register("turncredit/Android-v0", "turncredit.envs.android.env:AndroidEnv", max_episode_steps=120)
+    world = "turncredit.envs.android.androidworld_env:AndroidWorldEnv"
+    register("turncredit/AndroidWorld-v0", world, max_episode_steps=120, nondeterministic=True)
+    miniwob = "turncredit.envs.miniwob.env:MiniWoBEnv"
+    register("turncredit/MiniWoB-v0", miniwob, max_episode_steps=30)
+    register(
+        "turncredit/OpenEnv-v0", "turncredit.envs.openenv.env:OpenEnvEnv", max_episode_steps=50, nondeterministic=True
+    )
+    adapters = "turncredit.envs.adapters"
+    register("turncredit/TextArena-v0", f"{adapters}.textarena:TextArenaEnv", max_episode_steps=100)
+    register("turncredit/PettingZoo-v0", f"{adapters}.pettingzoo:PettingZooEnv", max_episode_steps=100)
+    register(
+        "turncredit/Verifiers-v0", f"{adapters}.verifiers:VerifiersEnv", max_episode_steps=50, nondeterministic=True
+    )
+    register("turncredit/ReasoningGym-v0", f"{adapters}.reasoning_gym:ReasoningGymEnv", max_episode_steps=1)
+    register(MIXTURE, "turncredit.envs.mixture:Mixture")
     for task in task_names():
-        register(f"turnwise/MiniWoB-{task}-v0", miniwob, max_episode_steps=30, kwargs={"task": task})
+        register(f"turncredit/MiniWoB-{task}-v0", miniwob, max_episode_steps=30, kwargs={"task": task})
 
 
 def load_plugins() -> None:
@@ -180,7 +184,8 @@ def env_ids(*, variants: bool = True) -> list[str]:
     """Return the ids of all environments registered with `register`, including those of plug-ins, sorted.
 
     Args:
-        variants: include ids such as "turnwise/MiniWoB-click-button-v0" that preset an option of "turnwise/MiniWoB-v0".
+        variants: include ids such as "turncredit/MiniWoB-click-button-v0" that preset an option of
+        "turncredit/MiniWoB-v0".
     """
     load_plugins()
     ids = sorted(name for name in _listed if name in gymnasium.registry)
@@ -191,7 +196,7 @@ def variant_of(id: str) -> str | None:
     """Return the id of the environment of which a registered id is a variant, or None.
 
     A variant has the same entry point and version, presets keyword arguments, and extends the name with "-...":
-    "turnwise/MiniWoB-click-button-v0" is a variant of "turnwise/MiniWoB-v0".
+    "turncredit/MiniWoB-click-button-v0" is a variant of "turncredit/MiniWoB-v0".
     """
     spec = gymnasium.registry[id]
     stem, _, version = id.rpartition("-v")
@@ -212,7 +217,7 @@ def find(id: str) -> EnvSpec:
 
     Raises:
         UnknownEnv: there is none; the message suggests a similar id.
-        Untrusted: a file names the module (see `turnwise.registry.names_from_files`).
+        Untrusted: a file names the module (see `turncredit.registry.names_from_files`).
     """
     module, _, name = id.rpartition(":")
     if module:
@@ -299,7 +304,7 @@ def _make_registered(specs: Sequence[EnvSpec], kwargs: dict[str, object]) -> Env
 def parts_of(id: str, **kwargs: object) -> tuple[MixturePart, ...]:
     """Return the parts that an environment made with these arguments consists of; () for one that is no mixture.
 
-    It is one if its id is "turnwise/Mixture-v0", with the argument `parts`, or if it has an argument `level` and is
+    It is one if its id is "turncredit/Mixture-v0", with the argument `parts`, or if it has an argument `level` and is
     made with `levels`, a list of levels or a table of their weights. Other arguments are those of all parts.
 
     Args:

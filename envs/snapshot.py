@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from turnwise.envs.errors import BadSnapshot
-from turnwise.envs.info import Environment
+from turncredit.envs.errors import BadSnapshot
+from turncredit.envs.info import Environment
 
 __all__ = ["Fields", "pack", "random_from", "random_state", "unpack"]
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Generic, TypeVar
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.info import Environment
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.info import Environment
 
 __all__ = ["PlainKeys", "SourceKinds", "source_code"]
 

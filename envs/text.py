@@ -6,7 +6,7 @@
     start_task(task, options)  start a task, return its first observation
     take_action(action)        apply an action, return (observation, reward, valid)
     is_over()                  whether the episode has ended
-    get_info(valid)            the `info` dictionary (keys: `turnwise.envs.info`)
+    get_info(valid)            the `info` dictionary (keys: `turncredit.envs.info`)
     draw_task()                optional: draw the id of a random task; by default all are equally likely
 
 `SavableEnv` adds `snapshot` and `restore`; a subclass also implements `snapshot_arguments`, `save_episode` and
@@ -23,11 +23,11 @@ from typing import Any, ClassVar
 
 import gymnasium
 
-from turnwise.envs.errors import BadSnapshot, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.info import ResetOptions
-from turnwise.envs.snapshot import Fields, pack, random_from, random_state, unpack
-from turnwise.envs.spaces import Text
-from turnwise.envs.validation import choice, integer
+from turncredit.envs.errors import BadSnapshot, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turncredit.envs.info import ResetOptions
+from turncredit.envs.snapshot import Fields, pack, random_from, random_state, unpack
+from turncredit.envs.spaces import Text
+from turncredit.envs.validation import choice, integer
 
 __all__ = ["SavableEnv", "TextEnv"]
 
@@ -82,7 +82,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             options: {"task": id} plays that task.
 
         Returns:
-            The first observation and `info` (keys: `turnwise.envs.info`).
+            The first observation and `info` (keys: `turncredit.envs.info`).
 
         Raises:
             UnknownTask: there is no task with this id.
@@ -149,7 +149,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         if task is None:
             return self.draw_task()
         if not isinstance(task, str):
-            vector = "; turnwise.envs.make_vec takes a list, one id per environment" if isinstance(task, list) else ""
+            vector = "; turncredit.envs.make_vec takes a list, one id per environment" if isinstance(task, list) else ""
             raise UnknownTask(f"task must be an id (str), got {task!r}{vector}")
         return task
 
@@ -183,7 +183,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
 
 
 class SavableEnv(TextEnv):
-    """A text environment whose episode can be saved and resumed (`turnwise.envs.info.HasSnapshot`)."""
+    """A text environment whose episode can be saved and resumed (`turncredit.envs.info.HasSnapshot`)."""
 
     SNAPSHOT_FORMAT: ClassVar[tuple[str, int]]
     """Name and version of the snapshot format. Increase the version when the contents change."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.tools.functions import Call, CallFormat, Toolbox, ToolError, ToolResult, call_format
+from turncredit.envs.errors import UnknownOption
+from turncredit.tools.functions import Call, CallFormat, Toolbox, ToolError, ToolResult, call_format
 
 __all__ = ["MAX_CALLS", "ActionCalls", "format_named", "read_calls", "write_results", "written"]
 

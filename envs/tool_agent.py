@@ -1,9 +1,9 @@
-"""How a model is asked for tool calls: options of an agent (see `turnwise.envs.agent_defaults`)."""
+"""How a model is asked for tool calls: options of an agent (see `turncredit.envs.agent_defaults`)."""
 
 from __future__ import annotations
 
-from turnwise.envs.agent_defaults import TOOL_FORMAT
-from turnwise.tools.functions import Call, CallFormat, Tool
+from turncredit.envs.agent_defaults import TOOL_FORMAT
+from turncredit.tools.functions import Call, CallFormat, Tool
 
 __all__ = ["tool_agent"]
 

@@ -2,7 +2,7 @@
 
 Every reset creates a new world for the task (`start`), so episodes do not affect each other. The first observation
 contains the task and a description of the tools. The agent writes tool calls in one of the formats of
-`turnwise.tools.functions` and ends the episode with the tool `answer`; then `check` scores the world and the answer.
+`turncredit.tools.functions` and ends the episode with the tool `answer`; then `check` scores the world and the answer.
 
 The state key is a hash of the data that `state` returns. Without `state` it is a hash of all calls so far: then every
 call leads to a new state, even one that only reads, and step-level credit finds fewer states to compare.
@@ -21,14 +21,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from turnwise.envs.agent_defaults import AGENT
-from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
-from turnwise.envs.info import Info
-from turnwise.envs.text import TextEnv
-from turnwise.envs.tool_actions import MAX_CALLS, format_named, read_calls, write_results, written
-from turnwise.envs.tool_agent import tool_agent
-from turnwise.tools.functions import Call, Tool, Toolbox, ToolError
-from turnwise.tools.functions.render import Unserialisable, data_to_json
+from turncredit.envs.agent_defaults import AGENT
+from turncredit.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
+from turncredit.envs.info import Info
+from turncredit.envs.text import TextEnv
+from turncredit.envs.tool_actions import MAX_CALLS, format_named, read_calls, write_results, written
+from turncredit.envs.tool_agent import tool_agent
+from turncredit.tools.functions import Call, Tool, Toolbox, ToolError
+from turncredit.tools.functions.render import Unserialisable, data_to_json
 
 __all__ = ["MAX_CALLS", "ToolEnv"]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.registry import suggest
 
 __all__ = ["choice", "flag", "integer", "number"]
 
@@ -18,7 +18,7 @@ def choice(subject: str, value: object, choices: Collection[str]) -> str:
 
     >>> choice("split", "trian", ("train", "held_out"))
     Traceback (most recent call last):
-    turnwise.envs.errors.UnknownOption: unknown split 'trian'; did you mean 'train'?
+    turncredit.envs.errors.UnknownOption: unknown split 'trian'; did you mean 'train'?
 
     Raises:
         UnknownOption: it is not.
@@ -39,7 +39,7 @@ def integer(name: str, value: object, least: int = 0, most: int | None = None, *
 
     >>> integer("budget", 5, 100, of="characters")
     Traceback (most recent call last):
-    turnwise.envs.errors.UnknownOption: budget must be an integer >= 100 (characters), got 5
+    turncredit.envs.errors.UnknownOption: budget must be an integer >= 100 (characters), got 5
 
     Raises:
         UnknownOption: it is not an integer, or out of bounds.

@@ -4,7 +4,7 @@ Importing this teaches Gymnasium's `AsyncVectorEnv` to pass texts through shared
 wrappers that flatten observations a clear message. `make_vec` is Gymnasium's function of that name for resets with one
 task per environment:
 
-    envs = turnwise.envs.make_vec("turnwise/Household-v0", num_envs=2, vectorization_mode="async", level="tiny")
+    envs = turncredit.envs.make_vec("turncredit/Household-v0", num_envs=2, vectorization_mode="async", level="tiny")
     observations, infos = envs.reset(seed=0, options={"task": ["train/tiny/000000", "train/tiny/000001"]})
 """
 
@@ -21,11 +21,11 @@ from gymnasium.spaces import flatdim, flatten_space
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.info import Environment, ResetOptions, ResetResult
-from turnwise.envs.registration import make
-from turnwise.envs.spaces import Text
-from turnwise.envs.validation import choice, integer
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.info import Environment, ResetOptions, ResetResult
+from turncredit.envs.registration import make
+from turncredit.envs.spaces import Text
+from turncredit.envs.validation import choice, integer
 
 __all__ = ["SharedTexts", "TaskOfList", "make_vec"]
 

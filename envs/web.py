@@ -2,7 +2,7 @@
 
 A `BrowserWindow` is pickled as its list of actions. After unpickling, the environment opens its page again and repeats
 them, which leads to the same page because episodes are deterministic. Tasks, rewards and ends are up to the
-environment; the browser itself is in `turnwise.tools.browser`.
+environment; the browser itself is in `turncredit.tools.browser`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 import gymnasium
 import numpy as np
 
-from turnwise.envs.browser_sight import BrowserSight
-from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption
-from turnwise.envs.spaces import Text
-from turnwise.envs.text import TextEnv
-from turnwise.envs.validation import integer
+from turncredit.envs.browser_sight import BrowserSight
+from turncredit.envs.errors import EnvError, EnvironmentDied, UnknownOption
+from turncredit.envs.spaces import Text
+from turncredit.envs.text import TextEnv
+from turncredit.envs.validation import integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from turnwise.tools.browser import PageView, Tab
+    from turncredit.tools.browser import PageView, Tab
 
 __all__ = ["BUDGET", "BrowserEnv", "BrowserWindow", "check_deadline", "translate_errors"]
 
@@ -39,7 +39,7 @@ def check_deadline(deadline: object) -> float:
     Raises:
         UnknownOption: it is not a number > 0, or longer than a day.
     """
-    from turnwise.tools.browser import BadBrowserOption, check_seconds
+    from turncredit.tools.browser import BadBrowserOption, check_seconds
 
     try:
         return check_seconds("deadline", deadline)
@@ -56,7 +56,7 @@ def translate_errors() -> Iterator[None]:
         UnknownOption: the browser rejected an argument.
         EnvError: no browser is installed, or the page cannot be opened.
     """
-    from turnwise.tools.browser import BadBrowserOption, BrowserDied, BrowserError
+    from turncredit.tools.browser import BadBrowserOption, BrowserDied, BrowserError
 
     try:
         yield
@@ -121,7 +121,7 @@ class BrowserWindow:
         Raises:
             EnvironmentDied: the browser or the page crashed.
         """
-        from turnwise.tools.browser import ActionResult, InvalidAction, parse
+        from turncredit.tools.browser import ActionResult, InvalidAction, parse
 
         self.taken.append(action)
         parsed = parse(action)
@@ -141,7 +141,7 @@ class BrowserWindow:
         Raises:
             EnvironmentDied: the browser or the page crashed.
         """
-        from turnwise.tools.browser import InvalidAction, parse
+        from turncredit.tools.browser import InvalidAction, parse
 
         parsed = parse(action)
         if isinstance(parsed, InvalidAction) or not parsed.ref:

@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
-from turnwise.envs.errors import NotReset, StepAfterEnd
-from turnwise.envs.info import STEP_LIMIT, Environment, ResetOptions, ResetResult, StepResult
+from turncredit.envs.errors import NotReset, StepAfterEnd
+from turncredit.envs.info import STEP_LIMIT, Environment, ResetOptions, ResetResult, StepResult
 
 __all__ = ["EndGuard", "TurnLimit"]
 

@@ -1,10 +1,10 @@
 """Evaluation: panels of tasks, intervals, paired comparison, suites and benchmark cards."""
 
-from turnwise.evaluation.comparison import Comparison, compare
-from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EvaluationResult, EvaluationSummary, Rate
-from turnwise.evaluation.statistics import mcnemar_exact, paired_permutation, wilson
+from turncredit.evaluation.comparison import Comparison, compare
+from turncredit.evaluation.evaluation import evaluate
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EvaluationResult, EvaluationSummary, Rate
+from turncredit.evaluation.statistics import mcnemar_exact, paired_permutation, wilson
 
 __all__ = [
     "Comparison",

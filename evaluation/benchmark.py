@@ -4,7 +4,7 @@ The folder of a benchmark holds
 
     state.json      what is played, how, and for how long
     PANEL.jsonl     the trajectories of a panel, in the order in which they finished
-    card.json       the result (see `turnwise.evaluation.benchmark_card`)
+    card.json       the result (see `turncredit.evaluation.benchmark_card`)
 
 A process that is killed loses the episodes in progress and nothing else. Episodes are played with the same seeds
 whether they are played at once or in parts, so a player without randomness of its own has the same result.
@@ -20,19 +20,19 @@ from dataclasses import Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EvaluationError
-from turnwise.agents.files.folder_lock import check_lock, locked
-from turnwise.agents.files.json_files import read_json, write_json
-from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
-from turnwise.agents.prompts.chat_template import DATE, TOOLS, reads_clock
-from turnwise.agents.samplers.base import Samples
-from turnwise.agents.trajectory import Trajectory
-from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
-from turnwise.evaluation.suite import PinnedPanel
-from turnwise.processes.memory_use import memory_use
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EvaluationError
+from turncredit.agents.files.folder_lock import check_lock, locked
+from turncredit.agents.files.json_files import read_json, write_json
+from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
+from turncredit.agents.prompts.chat_template import DATE, TOOLS, reads_clock
+from turncredit.agents.samplers.base import Samples
+from turncredit.agents.trajectory import Trajectory
+from turncredit.evaluation.evaluation import evaluate
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.evaluation.suite import PinnedPanel
+from turncredit.processes.memory_use import memory_use
 
 __all__ = ["BenchmarkFolder", "PanelEpisodes", "agent_settings", "play_panel"]
 

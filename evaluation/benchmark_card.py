@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.agents.files.json_files import read_json, validated, write_json
-from turnwise.evaluation.comparison import Comparison, compare
-from turnwise.evaluation.panels import Panel, panel_json
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
-from turnwise.evaluation.seed_statistics import holm
-from turnwise.evaluation.statistics import mean_of_rates
-from turnwise.evaluation.suite import digest
+from turncredit.agents.errors import EvaluationError
+from turncredit.agents.files.json_files import read_json, validated, write_json
+from turncredit.evaluation.comparison import Comparison, compare
+from turncredit.evaluation.panels import Panel, panel_json
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.evaluation.seed_statistics import holm
+from turncredit.evaluation.statistics import mean_of_rates
+from turncredit.evaluation.suite import digest
 
 __all__ = ["Card", "CardComparison", "CardPanel", "Status", "compare_cards"]
 
@@ -91,7 +91,7 @@ class Card:
             EvaluationError: the file is not a card.
             OSError: the file cannot be read.
         """
-        content = read_json(Path(path), "a card of `turnwise bench`", "cards", VERSION)
+        content = read_json(Path(path), "a card of `turncredit bench`", "cards", VERSION)
         complaint = f"{path} is not a card"
         try:
             panels = tuple(_panel_of(entry, complaint) for entry in content["cards"])

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EvaluationResult, Rate
-from turnwise.evaluation.statistics import mcnemar_exact, paired_permutation
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EvaluationResult, Rate
+from turncredit.evaluation.statistics import mcnemar_exact, paired_permutation
 
 
 @dataclass(frozen=True, slots=True)

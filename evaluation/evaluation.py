@@ -1,6 +1,6 @@
 """Evaluation: one player on a fixed panel of tasks.
 
-Panels are fixed so that `turnwise.evaluation.comparison` can pair results task by task.
+Panels are fixed so that `turncredit.evaluation.comparison` can pair results task by task.
 
 Not included: several episodes of one task in a result, for which pairing would need a model of the spread within tasks.
 """
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EngineFailed, Interrupted
-from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.base import Samples
-from turnwise.agents.samplers.wrappers import as_sampler
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
-from turnwise.processes.memory_use import memory_use
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EngineFailed, Interrupted
+from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.samplers.base import Samples
+from turncredit.agents.samplers.wrappers import as_sampler
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.processes.memory_use import memory_use
 
 ATTEMPTS = 2
 """Maximum number of times that an episode is played if it ends as an error."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import gymnasium
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.agents.files.json_files import read_json, validated, write_json
-from turnwise.envs import make as make_env
-from turnwise.envs.mixture import Mixture
-from turnwise.envs.parts import part_names, part_of, parts_in
+from turncredit.agents.errors import EvaluationError
+from turncredit.agents.files.json_files import read_json, validated, write_json
+from turncredit.envs import make as make_env
+from turncredit.envs.mixture import Mixture
+from turncredit.envs.parts import part_names, part_of, parts_in
 
 VERSION = 1
 """Version of the files of panels and of results."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.errors import EvaluationError
+from turncredit.agents.errors import EvaluationError
 
 FEWEST = 5
 """Runs below which there is no correlation: the order of three or four says next to nothing."""

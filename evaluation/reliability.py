@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.results import EvaluationResult
-from turnwise.evaluation.statistics import wilson
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.results import EvaluationResult
+from turncredit.evaluation.statistics import wilson
 
 __all__ = ["Reliability", "pass_all", "reliability"]
 

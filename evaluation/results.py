@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from turnwise.agents.files.json_files import read_json, validated, write_json
-from turnwise.agents.trajectory import Trajectory
-from turnwise.envs.parts import part_of
-from turnwise.evaluation.panels import VERSION, Panel, panel_json
-from turnwise.evaluation.statistics import wilson
+from turncredit.agents.files.json_files import read_json, validated, write_json
+from turncredit.agents.trajectory import Trajectory
+from turncredit.envs.parts import part_of
+from turncredit.evaluation.panels import VERSION, Panel, panel_json
+from turncredit.evaluation.statistics import wilson
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.results import EvaluationResult, Rate
-from turnwise.evaluation.statistics import paired_permutation, wilson
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.comparison import compare
+from turncredit.evaluation.results import EvaluationResult, Rate
+from turncredit.evaluation.statistics import paired_permutation, wilson
 
 
 def student_p(t: float, degrees: int) -> float:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.benchmark_card import Card
-from turnwise.evaluation.suite import Suite
-from turnwise.registry import suggest
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.benchmark_card import Card
+from turncredit.evaluation.suite import Suite
+from turncredit.registry import suggest
 
 __all__ = ["BASELINES", "RULE", "SUITES", "baseline_cards", "load_suite"]
 

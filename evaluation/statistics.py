@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from turnwise.agents.errors import EvaluationError
+from turncredit.agents.errors import EvaluationError
 
 EXACT_PAIRS = 16
 """Largest number of nonzero differences for which all 2^n sign vectors are tried."""

@@ -4,7 +4,7 @@
 
     [[panels]]
     name = "household"
-    env = "turnwise/Household-v0"
+    env = "turncredit/Household-v0"
     kwargs = { split = "held_out" }
     episodes = 50
 
@@ -26,18 +26,18 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, EvaluationError
-from turnwise.agents.files.json_files import validated
-from turnwise.agents.instructions import instructions, merged
-from turnwise.agents.json_types import JsonObject
-from turnwise.envs import make as make_env
-from turnwise.envs import registration
-from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
-from turnwise.envs.registration import find
-from turnwise.evaluation.panels import Environment, Panel, draw_tasks, panel_json
-from turnwise.registry import Untrusted, suggest
-from turnwise.tools.bounded_input import InputError, read_toml
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, EvaluationError
+from turncredit.agents.files.json_files import validated
+from turncredit.agents.instructions import instructions, merged
+from turncredit.agents.json_types import JsonObject
+from turncredit.envs import make as make_env
+from turncredit.envs import registration
+from turncredit.envs.errors import EnvError, UnknownEnv, UnknownOption
+from turncredit.envs.registration import find
+from turncredit.evaluation.panels import Environment, Panel, draw_tasks, panel_json
+from turncredit.registry import Untrusted, suggest
+from turncredit.tools.bounded_input import InputError, read_toml
 
 __all__ = ["PinnedPanel", "Suite", "SuitePanel", "Unavailable", "check_arguments", "digest", "panel_options", "pin"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.tools.visible_text import escaped
+from turncredit.agents.agent import Agent
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.tools.visible_text import escaped
 
 __all__ = ["UnreadAnswers"]
 

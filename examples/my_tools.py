@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from turnwise.envs import register
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.tools.functions import Call
+from turncredit.envs import register
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.tools.functions import Call
 
 Name = Literal["Ada Bell", "Adam Stone", "Bea Cole"]
 PHONES: dict[Name, str] = {"Ada Bell": "555-0101", "Adam Stone": "555-0102", "Bea Cole": "555-0103"}
@@ -40,7 +40,7 @@ def make_env() -> ToolEnv[tuple[Name, str], Book]:
 
 
 # Optional: an expert, which makes hints and imitation possible, and a name for the program:
-#   cd examples; turnwise check my_tools:examples/AddressBook-v0
+#   cd examples; turncredit check my_tools:examples/AddressBook-v0
 
 
 def plan(book: Book) -> list[Call]:

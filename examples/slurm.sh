@@ -35,7 +35,7 @@ until_head "$head" "$port" || exit 1 # ray-JOB.log says why
 
 resume=()
 [ -e "$folder/run.toml" ] && resume=(--resume)
-turnwise train "$run" --output "$folder" "${resume[@]}" cluster.address="$head:$port" "$@" &
+turncredit train "$run" --output "$folder" "${resume[@]}" cluster.address="$head:$port" "$@" &
 trainer=$!
 trap 'kill -TERM $trainer' TERM
 trap 'again=1; kill -TERM $trainer' USR1

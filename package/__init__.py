@@ -1,10 +1,10 @@
-"""turnwise: environments, step-level credit assignment and training for multi-turn, tool-using language-model agents.
+"""turncredit: environments, step-level credit assignment and training for multi-turn, tool-using language-model agents.
 
->>> import turnwise
->>> turnwise.credit.__name__
-'turnwise.credit'
+>>> import turncredit
+>>> turncredit.credit.__name__
+'turncredit.credit'
 
-The parts are imported when they are first used, so that `import turnwise` is instant and needs no optional package.
+The parts are imported when they are first used, so that `import turncredit` is instant and needs no optional package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnwise.training.loaded_agent import LoadedAgent, load_agent
+    from turncredit.training.loaded_agent import LoadedAgent, load_agent
 
 __all__ = ["LoadedAgent", "__version__", "load_agent"]
 __version__ = "0.1.0"

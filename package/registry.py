@@ -2,7 +2,7 @@
 
 Every registry finds an item in the same three ways:
 
-    "gigpo"                     registered in this process, as all of turnwise's own items are
+    "gigpo"                     registered in this process, as all of turncredit's own items are
     "their-rule"                offered by an installed package through an entry point
     "their_package.rules:rule"  any importable object, as module:attribute
 
@@ -13,9 +13,9 @@ Every registry finds an item in the same three ways:
          └─ Untrusted           the name comes from a file that may not name modules
 
 The third way runs code, so a program that reads files of others must not follow it: inside of `names_from_files`, only
-names that the user typed are imported. `turnwise` runs every command so; a Python program decides for itself.
+names that the user typed are imported. `turncredit` runs every command so; a Python program decides for itself.
 
-It needs the standard library only, so that `turnwise.credit` can be used with numpy alone.
+It needs the standard library only, so that `turncredit.credit` can be used with numpy alone.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ _lock = threading.RLock()
 def names_from_files(typed: Iterable[str] = (), *, folder: str | os.PathLike[str] = "") -> Iterator[None]:
     """In this block, import no module because a file names it: registered and installed names are found, others not.
 
-    It holds for all threads of the process, and for the child processes that turnwise starts in it.
+    It holds for all threads of the process, and for the child processes that turncredit starts in it.
 
     Args:
         typed: words of a command line, whose names may be imported.
@@ -113,7 +113,7 @@ def names_from_files(typed: Iterable[str] = (), *, folder: str | os.PathLike[str
     ...     Registry("item", group="example.items").get("os.path:join")
     Traceback (most recent call last):
     ...
-    turnwise.registry.Untrusted: the item 'os.path:join' is code that a file names; --trust lets it run
+    turncredit.registry.Untrusted: the item 'os.path:join' is code that a file names; --trust lets it run
     """
     global _rules
     before = _rules
@@ -250,7 +250,7 @@ class Registry(Generic[T]):
     >>> registry.get("helo")
     Traceback (most recent call last):
     ...
-    turnwise.registry.UnknownName: unknown greeting 'helo'; did you mean 'hello'?
+    turncredit.registry.UnknownName: unknown greeting 'helo'; did you mean 'hello'?
 
     Args:
         kind: what the items are, for messages: "credit rule".

@@ -24,9 +24,9 @@ There is no clock but the phone's own, no thread, and no random number outside t
 Not simulated: the network, calls to other phones, sensors, and everything below the screen (processes, Java, APKs).
 """
 
-from turnwise.phone.phone import CLOCK, Phone, UnknownApp
-from turnwise.phone.screen.keys import KEY_CODES
-from turnwise.phone.toolkit.app import App, BrokenApp, Context
-from turnwise.phone.toolkit.state import State
+from turncredit.phone.phone import CLOCK, Phone, UnknownApp
+from turncredit.phone.screen.keys import KEY_CODES
+from turncredit.phone.toolkit.app import App, BrokenApp, Context
+from turncredit.phone.toolkit.state import State
 
 __all__ = ["CLOCK", "KEY_CODES", "App", "BrokenApp", "Context", "Phone", "State", "UnknownApp"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from turnwise.phone.phone import Phone
-from turnwise.phone.toolkit.app import to_clock
+from turncredit.phone.phone import Phone
+from turncredit.phone.toolkit.app import to_clock
 
 __all__ = ["set_clock"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
-from turnwise.phone.toolkit.identity_cache import identity_cache
-from turnwise.phone.toolkit.state import HOME, Event, File, Notification, State, tuple_text
-from turnwise.phone.toolkit.tables import Table
+from turncredit.phone.toolkit.identity_cache import identity_cache
+from turncredit.phone.toolkit.state import HOME, Event, File, Notification, State, tuple_text
+from turncredit.phone.toolkit.tables import Table
 
 __all__ = ["files_key", "pages_text", "settings_key", "tables_key"]
 

@@ -7,34 +7,34 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Final
 
-from turnwise.phone.toolkit.app import App, BrokenApp
+from turncredit.phone.toolkit.app import App, BrokenApp
 
 __all__ = ["APPS", "all_apps", "installed"]
 
 APPS: Final[tuple[str, ...]] = (
-    "turnwise.phone.apps.browser",
-    "turnwise.phone.apps.calendar",
-    "turnwise.phone.apps.clock",
-    "turnwise.phone.apps.contacts",
-    "turnwise.phone.apps.dialer",
-    "turnwise.phone.apps.expenses",
-    "turnwise.phone.apps.files",
-    "turnwise.phone.apps.gallery",
-    "turnwise.phone.apps.mail",
-    "turnwise.phone.apps.maps",
-    "turnwise.phone.apps.messages",
-    "turnwise.phone.apps.music",
-    "turnwise.phone.apps.notes",
-    "turnwise.phone.apps.recipes",
-    "turnwise.phone.apps.settings",
-    "turnwise.phone.apps.tasks",
+    "turncredit.phone.apps.browser",
+    "turncredit.phone.apps.calendar",
+    "turncredit.phone.apps.clock",
+    "turncredit.phone.apps.contacts",
+    "turncredit.phone.apps.dialer",
+    "turncredit.phone.apps.expenses",
+    "turncredit.phone.apps.files",
+    "turncredit.phone.apps.gallery",
+    "turncredit.phone.apps.mail",
+    "turncredit.phone.apps.maps",
+    "turncredit.phone.apps.messages",
+    "turncredit.phone.apps.music",
+    "turncredit.phone.apps.notes",
+    "turncredit.phone.apps.recipes",
+    "turncredit.phone.apps.settings",
+    "turncredit.phone.apps.tasks",
 )
 """Modules with an `APP`, in the order of the home screen."""
 
 _SYSTEM: Final = (
-    "turnwise.phone.system.launcher",
-    "turnwise.phone.system.pickers",
-    "turnwise.phone.system.shade",
+    "turncredit.phone.system.launcher",
+    "turncredit.phone.system.pickers",
+    "turncredit.phone.system.shade",
 )
 
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
-from turnwise.phone.phone import HOME, Phone, UnknownApp
-from turnwise.phone.toolkit.app import Action, App
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.tables import Value
+from turncredit.phone.phone import HOME, Phone, UnknownApp
+from turncredit.phone.toolkit.app import Action, App
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.tables import Value
 
 __all__ = ["Intent", "NoActivity", "answering", "broadcast", "start_activity"]
 

@@ -8,16 +8,16 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from turnwise.phone.content.catalogue import CatalogueSource, small_catalogue
-from turnwise.phone.digests import files_key, pages_text, settings_key, tables_key
-from turnwise.phone.phone_data import PhoneData, UnknownApp
-from turnwise.phone.screen import keys, text_input, touch
-from turnwise.phone.screen.frames import frame_for
-from turnwise.phone.screen.layout import Frame, lay_out
-from turnwise.phone.toolkit.app import App, BrokenApp, Context, call, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import Arguments, Do
-from turnwise.phone.toolkit.phone_interface import ShownWindow
-from turnwise.phone.toolkit.state import (
+from turncredit.phone.content.catalogue import CatalogueSource, small_catalogue
+from turncredit.phone.digests import files_key, pages_text, settings_key, tables_key
+from turncredit.phone.phone_data import PhoneData, UnknownApp
+from turncredit.phone.screen import keys, text_input, touch
+from turncredit.phone.screen.frames import frame_for
+from turncredit.phone.screen.layout import Frame, lay_out
+from turncredit.phone.toolkit.app import App, BrokenApp, Context, call, to_clock, to_datetime
+from turncredit.phone.toolkit.handlers import Arguments, Do
+from turncredit.phone.toolkit.phone_interface import ShownWindow
+from turncredit.phone.toolkit.state import (
     HOME,
     AppPage,
     Notification,
@@ -25,9 +25,9 @@ from turnwise.phone.toolkit.state import (
     State,
     Task,
 )
-from turnwise.phone.toolkit.tables import Value
-from turnwise.phone.toolkit.widgets import Screen, Window, wrong_field
-from turnwise.tools.android.node import Node, write_xml
+from turncredit.phone.toolkit.tables import Value
+from turncredit.phone.toolkit.widgets import Screen, Window, wrong_field
+from turncredit.tools.android.node import Node, write_xml
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -157,7 +157,7 @@ class Phone(PhoneData):
         Raises:
             ModuleNotFoundError: the extra `phone` is not installed.
         """
-        from turnwise.phone.screen.screenshot import paint
+        from turncredit.phone.screen.screenshot import paint
 
         return paint(self, size or self.size)
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from turnwise.phone.content.catalogue import CatalogueSource
-from turnwise.phone.content.seed_content import SeedContent, shared_content
-from turnwise.phone.toolkit.app import App, Context, call
-from turnwise.phone.toolkit.state import HOME, AppPage, File, LogLine, State, Task, default_settings
-from turnwise.phone.toolkit.store import StoreCatalogue
-from turnwise.phone.toolkit.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
+from turncredit.phone.content.catalogue import CatalogueSource
+from turncredit.phone.content.seed_content import SeedContent, shared_content
+from turncredit.phone.toolkit.app import App, Context, call
+from turncredit.phone.toolkit.state import HOME, AppPage, File, LogLine, State, Task, default_settings
+from turncredit.phone.toolkit.store import StoreCatalogue
+from turncredit.phone.toolkit.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ class PhoneData(ABC):
             apps: what is installed; None: all of the registry. The system's own are always there.
             catalogue: products of the store in the browser, as a function of the seed.
         """
-        from turnwise.phone.installed_apps import installed
+        from turncredit.phone.installed_apps import installed
 
         self.apps: Mapping[str, App] = installed(apps)
         self._start = start

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.phone.phone import Phone
-from turnwise.phone.sqlite_limits import limited
-from turnwise.phone.toolkit import folders
+from turncredit.phone.phone import Phone
+from turncredit.phone.sqlite_limits import limited
+from turncredit.phone.toolkit import folders
 
 __all__ = ["Entry", "Storage", "StorageError", "normal_path"]
 

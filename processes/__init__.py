@@ -10,5 +10,5 @@
     memory_use           the peak memory of this process
     garbage_collection   the frequency of Python's garbage collector
 
-The folder imports no other folder of turnwise: tools, environments and agents stand on it.
+The folder imports no other folder of turncredit: tools, environments and agents stand on it.
 """

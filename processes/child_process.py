@@ -4,8 +4,8 @@ The child leads its own session: signals from the terminal do not reach it, and 
 it started. It ends with its parent, however that ends, and takes those processes with it. On Linux this includes
 processes that began sessions of their own: they are known by their ancestors, and by a variable that they inherit.
 
-`turnwise.processes.deadlines.WorkerProcess` makes one call at a time,
-`turnwise.processes.concurrent_process.ConcurrentProcess` many.
+`turncredit.processes.deadlines.WorkerProcess` makes one call at a time,
+`turncredit.processes.concurrent_process.ConcurrentProcess` many.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from turnwise.processes.failures import deliverable, message_of
-from turnwise.processes.garbage_collection import collect_garbage_less_often
-from turnwise.registry import ImportRules, adopt_import_rules, import_rules
+from turncredit.processes.failures import deliverable, message_of
+from turncredit.processes.garbage_collection import collect_garbage_less_often
+from turncredit.registry import ImportRules, adopt_import_rules, import_rules
 
 __all__ = [
     "CallFailed",
@@ -42,7 +42,7 @@ __all__ = [
 
 Function: TypeAlias = Callable[..., Any]
 """What runs the calls in a child process; arguments and results are pickled."""
-MARKS: Final = "TURNWISE_CHILDREN"
+MARKS: Final = "TURNCREDIT_CHILDREN"
 """Environment variable with the marks of the child processes that started a process, directly or not."""
 _ROUNDS: Final = 5  # looks for processes that were started while others were killed
 
@@ -211,7 +211,7 @@ def _begin(rules: ImportRules, mark: str, target: Callable[..., None], pipe: Con
     with contextlib.suppress(OSError, AttributeError):
         os.setsid()
     os.environ[MARKS] = f"{os.environ.get(MARKS, '')} {mark}".strip()
-    threading.Thread(target=_end_with_parent, args=(mark,), name="turnwise-parent", daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(mark,), name="turncredit-parent", daemon=True).start()
     collect_garbage_less_often()
     target(pipe, *args)
     _end_with_parent(mark, patience=1.0)  # the pipe of a parent that has just ended may be closed first

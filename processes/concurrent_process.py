@@ -33,7 +33,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
-from turnwise.processes.child_process import (
+from turncredit.processes.child_process import (
     CallFailed,
     ChildProcess,
     Function,
@@ -43,8 +43,8 @@ from turnwise.processes.child_process import (
     result_of,
     run_call,
 )
-from turnwise.processes.deadlines import DeadlinePassed, WorkerThread
-from turnwise.processes.failures import deliverable, message_of
+from turncredit.processes.deadlines import DeadlinePassed, WorkerThread
+from turncredit.processes.failures import deliverable, message_of
 
 __all__ = ["ConcurrentProcess", "SlowCall"]
 
@@ -90,7 +90,7 @@ class ConcurrentProcess:
         start_seconds: float = _START,
         slow: float = _SLOW,
         longest: float = _LONGEST,
-        name: str = "turnwise-worker",
+        name: str = "turncredit-worker",
     ) -> None:
         """Start the process, without waiting for it.
 
@@ -376,7 +376,7 @@ def _serve(pipe: Connection, output: Connection, recipe: bytes, threads: bool, r
     answers, function = _Answers(pipe), pickle.loads(recipe)()
     runner = _OnThreads(function, answers) if threads else _InOrder(function, answers, running)
     answers.send([(_READY, b"")])
-    threading.Thread(target=_receive_calls, args=(pipe, runner), name="turnwise-calls", daemon=True).start()
+    threading.Thread(target=_receive_calls, args=(pipe, runner), name="turncredit-calls", daemon=True).start()
     with contextlib.suppress(OSError):
         runner.run()
 
@@ -455,7 +455,7 @@ class _OnThreads:
                 self._lanes.pop(lane).stop()
             return
         if lane not in self._lanes:
-            self._lanes[lane] = WorkerThread("turnwise-lane")
+            self._lanes[lane] = WorkerThread("turncredit-lane")
         self._lanes[lane].submit(self._run_one, number, arguments)
 
     def end(self) -> None:

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
-from turnwise.processes.child_process import (
+from turncredit.processes.child_process import (
     CallFailed,
     ChildProcess,
     ProcessDied,
@@ -30,7 +30,7 @@ from turnwise.processes.child_process import (
     result_of,
     run_call,
 )
-from turnwise.processes.failures import deliverable
+from turncredit.processes.failures import deliverable
 
 __all__ = ["CallFailed", "DeadlinePassed", "ProcessDied", "WorkerProcess", "WorkerThread", "call_in_thread", "wait"]
 
@@ -58,7 +58,7 @@ def _limit(seconds: float | None) -> float | None:
     return None if seconds is None else min(seconds, threading.TIMEOUT_MAX)
 
 
-def call_in_thread(function: Callable[[], T], name: str = "turnwise-call") -> futures.Future[T]:
+def call_in_thread(function: Callable[[], T], name: str = "turncredit-call") -> futures.Future[T]:
     """Start a call on a new daemon thread and return its future."""
     worker = WorkerThread(name)
     future = worker.submit(function)
@@ -73,7 +73,7 @@ class WorkerThread:
     such as SystemExit or StopIteration, its future raises RuntimeError.
     """
 
-    def __init__(self, name: str = "turnwise-worker") -> None:
+    def __init__(self, name: str = "turncredit-worker") -> None:
         """Start the thread."""
         self._calls: SimpleQueue[tuple[futures.Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._last: Callable[[], object] | None = None
@@ -112,7 +112,7 @@ class WorkerThread:
 class WorkerProcess:
     """A child process that runs calls one after the other, and is killed when one is late.
 
-    See `turnwise.processes.child_process` for what is true of every child. Arguments and results are pickled.
+    See `turncredit.processes.child_process` for what is true of every child. Arguments and results are pickled.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class WorkerProcess:
         *,
         seconds: float = _START,
         start_method: str = "spawn",
-        name: str = "turnwise-worker",
+        name: str = "turncredit-worker",
     ) -> None:
         """Start the process and call `make` in it.
 

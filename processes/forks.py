@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
-from turnwise.processes.child_process import ChildProcess, ProcessDied, answer_bytes, result_of
+from turncredit.processes.child_process import ChildProcess, ProcessDied, answer_bytes, result_of
 
 __all__ = ["ForkPipe", "ForkedProcess"]
 
@@ -39,7 +39,7 @@ class ForkPipe:
 class ForkedProcess(Generic[T]):
     """A copy of this process that calls one function; its messages and its result come back through a pipe."""
 
-    def __init__(self, work: Callable[[ForkPipe], T], name: str = "turnwise-fork", *, daemon: bool = True) -> None:
+    def __init__(self, work: Callable[[ForkPipe], T], name: str = "turncredit-fork", *, daemon: bool = True) -> None:
         """Fork this process.
 
         Args:

@@ -1,4 +1,4 @@
-"""Frequency of Python's cyclic garbage collector in the processes of turnwise."""
+"""Frequency of Python's cyclic garbage collector in the processes of turncredit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def collect_garbage_less_often() -> None:
     """Let the collector run after 20,000 new objects instead of 700 (2,000 since Python 3.13).
 
     Environments keep many small objects, which the collector visits again and again without finding garbage among
-    them; `benchmarks/garbage.py` measures what that costs. The program `turnwise` and its worker processes call this. A
-    process that has switched the collector off, or has a higher threshold, is left as it is.
+    them; `benchmarks/garbage.py` measures what that costs. The program `turncredit` and its worker processes call this.
+    A process that has switched the collector off, or has a higher threshold, is left as it is.
     """
     first, *others = gc.get_threshold()
     if 0 < first < NEW_OBJECTS:

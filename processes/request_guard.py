@@ -11,7 +11,7 @@ request is refused unless
   forms have;
 - its body is not larger than allowed.
 
-Every server of turnwise is behind it: `turnwise.processes.serving` wraps applications, and servers of the standard
+Every server of turncredit is behind it: `turncredit.processes.serving` wraps applications, and servers of the standard
 library call `refusal`.
 
 Not included: authentication. Programs that can reach the server can use it.

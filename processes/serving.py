@@ -4,7 +4,7 @@
     ├── PortInUse      the port is taken, reserved or invalid, or the host is not this machine
     └── NotServing     the server did not start in time
 
-Every application is behind `turnwise.processes.request_guard`. It may set `app.state.content_types` and
+Every application is behind `turncredit.processes.request_guard`. It may set `app.state.content_types` and
 `app.state.max_body`, of the bodies that it takes.
 
 Not included: authentication, encryption, several processes.
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from turnwise.processes.request_guard import JSON, MAX_BODY, App, RequestGuard, rules_for
+from turncredit.processes.request_guard import JSON, MAX_BODY, App, RequestGuard, rules_for
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -36,7 +36,7 @@ __all__ = [
     "url_of",
 ]
 
-_MISSING: Final = "serving needs fastapi, jinja2 and uvicorn: pip install 'turnwise[serve]'"
+_MISSING: Final = "serving needs fastapi, jinja2 and uvicorn: pip install 'turncredit[serve]'"
 
 _START: Final = 60.0  # seconds for a thread to start
 _STOP: Final = 10.0  # and to stop

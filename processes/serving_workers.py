@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from turnwise.processes.serving import PortInUse, ServingError, listen, serve_forever
+from turncredit.processes.serving import PortInUse, ServingError, listen, serve_forever
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -45,7 +45,7 @@ def listen_for_workers(workers: int, host: str = "127.0.0.1", port: int = 0) -> 
     """Return listening sockets for the same port, one for each worker.
 
     Raises:
-        PortInUse: see `turnwise.processes.serving.listen`.
+        PortInUse: see `turncredit.processes.serving.listen`.
         WorkersFailed: this system cannot share a port among processes.
     """
     if not hasattr(socket, "SO_REUSEPORT") or "fork" not in multiprocessing.get_all_start_methods():

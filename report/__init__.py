@@ -1,6 +1,6 @@
 """Reports: pages, pictures and tables of runs, for a command line or a notebook.
 
->>> from turnwise.report import compare_credit, write_report
+>>> from turncredit.report import compare_credit, write_report
 >>> write_report("runs/mine", "mine.html")  # doctest: +SKIP
 >>> compare_credit("runs/mine", "gigpo,grpo").correlation  # doctest: +SKIP
 
@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnwise.report.credit_comparison import RuleComparison, compare_credit, compare_rules
-    from turnwise.report.credit_picture import write_credit_picture
-    from turnwise.report.credit_settings import CreditSettings
-    from turnwise.report.errors import ReportError
-    from turnwise.report.figures import Estimate, Points, save_curves, save_curves_and_dots, save_scatters
-    from turnwise.report.plots import Curve, terminal_plot
-    from turnwise.report.run_report.html import report_page, write_report
-    from turnwise.report.run_report.report_data import ReportData, open_report
-    from turnwise.report.run_report.server import LiveServer
+    from turncredit.report.credit_comparison import RuleComparison, compare_credit, compare_rules
+    from turncredit.report.credit_picture import write_credit_picture
+    from turncredit.report.credit_settings import CreditSettings
+    from turncredit.report.errors import ReportError
+    from turncredit.report.figures import Estimate, Points, save_curves, save_curves_and_dots, save_scatters
+    from turncredit.report.plots import Curve, terminal_plot
+    from turncredit.report.run_report.html import report_page, write_report
+    from turncredit.report.run_report.report_data import ReportData, open_report
+    from turncredit.report.run_report.server import LiveServer
 
 _MODULES = {
     "CreditSettings": "credit_settings",
@@ -68,4 +68,4 @@ def __getattr__(name: str) -> Any:
     """Import the module of a public name when the name is first used."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"turnwise.report.{_MODULES[name]}"), name)
+    return getattr(import_module(f"turncredit.report.{_MODULES[name]}"), name)

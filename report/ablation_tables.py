@@ -1,6 +1,6 @@
 """The results of an ablation as Markdown, as a figure, and as a table for the terminal.
 
-The input is the table of `turnwise.ablation.results`.
+The input is the table of `turncredit.ablation.results`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from turnwise.report.figures import Estimate, save_curves_and_dots
-from turnwise.report.number_text import duration
-from turnwise.report.plots import Curve
+from turncredit.report.figures import Estimate, save_curves_and_dots
+from turncredit.report.number_text import duration
+from turncredit.report.plots import Curve
 
 if TYPE_CHECKING:
-    from turnwise.ablation.results import ResultTable
+    from turncredit.ablation.results import ResultTable
 
 HEAD = ("arm", "mean over seeds", "seeds", "all episodes", "gain above the warm start", "against {}", "verdict")
 SMOOTH = 10
@@ -305,7 +305,7 @@ def _smoothed(series: Mapping[int, float], window: int) -> dict[int, float]:
 
 def _mean_curve(name: str, series: Sequence[Mapping[int, float]]) -> Curve:
     """Return the mean over seeds at the iterations that all of them have, plus and minus its standard error."""
-    from turnwise.evaluation.seed_statistics import Mean
+    from turncredit.evaluation.seed_statistics import Mean
 
     xs = sorted(set.intersection(*(set(values_of_seed) for values_of_seed in series)))
     means = [Mean.of([values_of_seed[x] for values_of_seed in series]) for x in xs]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.report.figures import COLOURS, Axes, new_figure, save_figure
+from turncredit.report.figures import COLOURS, Axes, new_figure, save_figure
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.results import Rate
+    from turncredit.evaluation.results import Rate
 
 _LOOKS = {"random": ("|", COLOURS[1]), "rule": ("o", COLOURS[4]), "expert": ("D", COLOURS[2])}
 """Marker and colour of the baselines, the same in every picture."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from turnwise.evaluation.benchmark_card import Card
-from turnwise.report.ablation_tables import grid, per_cent
+from turncredit.evaluation.benchmark_card import Card
+from turncredit.report.ablation_tables import grid, per_cent
 
 __all__ = ["card_index"]
 
@@ -31,7 +31,7 @@ def _row(name: str, card: Card) -> list[str]:
         f"{len(card.played)} of {len(card.panels)}",
         per_cent(value if card.played else None),
         f"{per_cent(low)} to {per_cent(high)}" if card.played else "–",
-        f"turnwise {versions.get('turnwise', '?')}",
+        f"turncredit {versions.get('turncredit', '?')}",
         str(card.about.get("finished", ""))[:10],
         f"`{command}`",
     ]

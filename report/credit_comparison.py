@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.report.credit_settings import CreditSettings, credit_settings
-from turnwise.report.errors import ReportError
-from turnwise.report.stored_groups import of_task, read_groups, require_turns
+from turncredit.report.credit_settings import CreditSettings, credit_settings
+from turncredit.report.errors import ReportError
+from turncredit.report.stored_groups import of_task, read_groups, require_turns
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.agents.trajectory import Group
-    from turnwise.credit import Advantages, Steps
+    from turncredit.agents.trajectory import Group
+    from turncredit.credit import Advantages, Steps
 
 RULES = "gigpo,hgpo,salt,grpo"
 """Rules that are compared where none are named; the run's own rule comes before them."""
@@ -112,7 +112,7 @@ def compare_credit(
         StoreError: the path holds no trajectories.
         CreditError: an unknown rule, or an option with an impossible value.
     """
-    from turnwise.training.run_folder.paths import trajectory_file
+    from turncredit.training.run_folder.paths import trajectory_file
 
     file = trajectory_file(Path(path), iteration)
     settings = credit_settings(file, credit, options, anchor, RULES)
@@ -136,7 +136,7 @@ def compare_rules(
     Raises:
         ReportError: no rule can be applied.
     """
-    from turnwise.agents.steps import steps_of
+    from turncredit.agents.steps import steps_of
 
     steps = steps_of(groups, anchor=settings.anchor, only_common=True)
     whole = steps if everyone is None else steps_of(everyone, anchor=settings.anchor, only_common=True)
@@ -154,7 +154,7 @@ def advantages_of(steps: Steps, settings: CreditSettings) -> tuple[dict[str, Adv
     Raises:
         ReportError: no rule can be applied.
     """
-    from turnwise.credit import BadTable
+    from turncredit.credit import BadTable
 
     results: dict[str, Advantages] = {}
     left_out: dict[str, str] = {}

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.registry import choose
-from turnwise.report.credit_comparison import RULES, RuleComparison, compare_rules
-from turnwise.report.credit_settings import credit_settings
-from turnwise.report.errors import ReportError
-from turnwise.report.stored_groups import of_task, read_groups, require_turns
+from turncredit.registry import choose
+from turncredit.report.credit_comparison import RULES, RuleComparison, compare_rules
+from turncredit.report.credit_settings import credit_settings
+from turncredit.report.errors import ReportError
+from turncredit.report.stored_groups import of_task, read_groups, require_turns
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
-    from turnwise.agents.steps import Anchor
-    from turnwise.agents.trajectory import Group
+    from turncredit.agents.steps import Anchor
+    from turncredit.agents.trajectory import Group
 
 SUFFIXES = (".svg", ".html", ".htm", ".graphml", ".dot", ".json")
 COLUMN_SUFFIXES = (".svg", ".pdf")
@@ -55,7 +55,7 @@ def write_credit_picture(
         CreditError: an unknown rule, or an option with an impossible value.
         UnknownName: there is no such form.
     """
-    from turnwise.training.run_folder.paths import trajectory_file
+    from turncredit.training.run_folder.paths import trajectory_file
 
     check_picture(Path(file), form)
     source = trajectory_file(Path(path), iteration)
@@ -80,7 +80,7 @@ def check_picture(path: Path, form: str) -> None:
         ReportError: it does not exist with this suffix.
         StoreError: the file cannot be written.
     """
-    from turnwise.agents.files.json_files import require_writable
+    from turncredit.agents.files.json_files import require_writable
 
     suffixes = SUFFIXES if choose("format", form, FORMATS) == "full" else COLUMN_SUFFIXES
     if path.suffix not in suffixes:
@@ -116,11 +116,11 @@ def save_picture(
         ReportError: the column form needs matplotlib, which is not installed.
         OSError: the file cannot be written.
     """
-    from turnwise.credit import graph as graphs
-    from turnwise.report.graphs.diagram import diagram_of
-    from turnwise.report.graphs.html import page
-    from turnwise.report.graphs.paper_figure import save_column
-    from turnwise.report.graphs.svg import draw
+    from turncredit.credit import graph as graphs
+    from turncredit.report.graphs.diagram import diagram_of
+    from turncredit.report.graphs.html import page
+    from turncredit.report.graphs.paper_figure import save_column
+    from turncredit.report.graphs.svg import draw
 
     group, graph = groups[number], _graph(groups, number, comparison)
     as_text = {".graphml": graphs.to_graphml, ".dot": graphs.to_dot, ".json": graphs.to_json}.get(path.suffix)
@@ -143,7 +143,7 @@ def save_picture(
 
 
 def _graph(groups: Sequence[Group], number: int, comparison: RuleComparison) -> MultiDiGraph:
-    from turnwise.credit import trajectory_graph
+    from turncredit.credit import trajectory_graph
 
     steps = comparison.steps
     before = sum(len(t.turns) for group in groups[:number] for t in group.finished)
@@ -165,7 +165,7 @@ def texts_of(group: Group, anchor: Anchor) -> dict[str, str]:
         group: the trajectories.
         anchor: what makes two turns comparable.
     """
-    from turnwise.agents.steps import anchors_of
+    from turncredit.agents.steps import anchors_of
 
     seen: dict[str, Counter[str]] = {}
     for trajectory in group.finished:

@@ -1,6 +1,6 @@
 """Credit rules and options for stored trajectories: what is asked for, else what the run was trained with.
 
-`turnwise show`, `turnwise credit` and reports use this, so they agree on a file. A rule takes those of the run's
+`turncredit show`, `turncredit credit` and reports use this, so they agree on a file. A rule takes those of the run's
 options that it has; a rule built on another one (`base_options`) hands it the rest.
 """
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from turnwise.registry import Untrusted, choose, is_untrusted, suggest
-from turnwise.report.errors import ReportError
+from turncredit.registry import Untrusted, choose, is_untrusted, suggest
+from turncredit.report.errors import ReportError
 
 if TYPE_CHECKING:
-    from turnwise.agents.steps import Anchor
-    from turnwise.credit import Advantages, CreditRule, Steps
-    from turnwise.training.run_rewards import RunRewards
+    from turncredit.agents.steps import Anchor
+    from turncredit.credit import Advantages, CreditRule, Steps
+    from turncredit.training.run_rewards import RunRewards
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class CreditSettings:
         """Return the settings for another file of trajectories of the run: of its iteration, and of its stage."""
         if self.asked is not None:
             return credit_settings(file, *self.asked)
-        from turnwise.training.run_rewards import finished_before
+        from turncredit.training.run_rewards import finished_before
 
         return replace(self, rewards=replace(self.rewards, iteration=finished_before(file)))
 
@@ -65,7 +65,7 @@ class CreditSettings:
         """
         import numpy as np
 
-        from turnwise.training.credit_by_part import credit_by_part
+        from turncredit.training.credit_by_part import credit_by_part
 
         rule = self.rules[name]
         options = {"rng": np.random.default_rng(0)} if rule.draws else {}
@@ -113,9 +113,9 @@ def credit_settings(
         ReportError: no rule is named, the anchor is unknown, or no rule has one of the given options.
         CreditError: an unknown rule, or an option with an impossible value.
     """
-    from turnwise.credit import get
-    from turnwise.training.credit_by_part import parts_of_run
-    from turnwise.training.run_rewards import RunRewards, run_at
+    from turncredit.credit import get
+    from turncredit.training.credit_by_part import parts_of_run
+    from turncredit.training.run_rewards import RunRewards, run_at
 
     words = words or {}
     run, iteration = run_at(file)
@@ -124,7 +124,7 @@ def credit_settings(
         own = [] if run is None else _permitted(run.credit.method)
         names = list(dict.fromkeys([*own, *_names(default)])) or ["gigpo"]
     elif not (names := _names(rules)):
-        raise ReportError("--credit needs at least one name; `turnwise list credit` shows them")
+        raise ReportError("--credit needs at least one name; `turncredit list credit` shows them")
     chosen = anchor or ("state" if run is None else run.credit.anchor)
     registered = {name: get(name) for name in names}
     _require_known(words, registered)
@@ -147,7 +147,7 @@ def _names(rules: str | Sequence[str]) -> list[str]:
 
 def _permitted(name: str) -> list[str]:
     """Return the name of the run's rule, if its code may be run."""
-    from turnwise.credit import CreditError, get
+    from turncredit.credit import CreditError, get
 
     try:
         get(name)
@@ -163,8 +163,8 @@ def _bound(
     rule: CreditRule, trained: Mapping[str, object], words: Mapping[str, object]
 ) -> tuple[CreditRule, Mapping[str, object]]:
     """Return a rule with those of the run's options, and of those typed, that it has; and these options."""
-    from turnwise.credit import CreditError, get
-    from turnwise.training.config.file_options import refused_credit_options
+    from turncredit.credit import CreditError, get
+    from turncredit.training.config.file_options import refused_credit_options
 
     try:
         options = _options_for(rule, {**trained, **words})
@@ -199,7 +199,7 @@ def _options_for(rule: CreditRule, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _base_options(rule: CreditRule, options: Mapping[str, object]) -> Mapping[str, object]:
     """Return the options of the rule that a rule is built on; empty for one that stands alone."""
-    from turnwise.credit import get
+    from turncredit.credit import get
 
     if "base_options" not in rule.options:
         return {}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from turnwise.report.errors import ReportError
-from turnwise.report.plots import Curve
+from turncredit.report.errors import ReportError
+from turncredit.report.plots import Curve
 
 Figure = Any
 Axes = Any
@@ -49,7 +49,7 @@ def new_figure(width: float, height: float, layout: Literal["constrained"] | Non
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ReportError("drawing figures needs matplotlib: pip install 'turnwise[train]'") from error
+        raise ReportError("drawing figures needs matplotlib: pip install 'turncredit[train]'") from error
     return Figure(figsize=(width, height), dpi=150, layout=layout)
 
 
@@ -64,7 +64,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     from matplotlib import rc_context
 
     metadata = {"Date": None} if path.suffix == ".svg" else None
-    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "turnwise"}):
+    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "turncredit"}):
         figure.savefig(path, metadata=metadata)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from turnwise.report.number_text import count, duration, memory, percent, short_duration
+from turncredit.report.number_text import count, duration, memory, percent, short_duration
 
 if TYPE_CHECKING:
-    from turnwise.training.run_folder.metrics import Event
+    from turncredit.training.run_folder.metrics import Event
 
 OWNERS = {"process": "process", "device": "GPU", "device_used": "GPU, all processes"}
 """Whose memory the keys of `memory_use` tell, for people."""

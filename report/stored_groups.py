@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.registry import suggest
-from turnwise.report.errors import ReportError
+from turncredit.registry import suggest
+from turncredit.report.errors import ReportError
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Group
-    from turnwise.training.sampling.sampling_files import CreditedGroups
+    from turncredit.agents.trajectory import Group
+    from turncredit.training.sampling.sampling_files import CreditedGroups
 
 
 def read_groups(file: Path, task: str | None = None, *, credited: bool = False) -> list[Group]:
@@ -31,8 +31,8 @@ def read_groups(file: Path, task: str | None = None, *, credited: bool = False) 
     """
     if credited:
         return read_credited(file, task).groups
-    from turnwise.agents.files.trajectory_files import read_trajectories
-    from turnwise.agents.trajectory import grouped
+    from turncredit.agents.files.trajectory_files import read_trajectories
+    from turncredit.agents.trajectory import grouped
 
     return of_task(grouped(read_trajectories(file)), file, task)
 
@@ -54,9 +54,9 @@ def read_credited(file: Path, task: str | None = None) -> CreditedGroups:
     Warns:
         MissingEpisodes: some of those that joined are stored no longer.
     """
-    from turnwise.agents.files.trajectory_files import read_trajectories
-    from turnwise.agents.trajectory import grouped
-    from turnwise.training.sampling.sampling_files import CreditedGroups, credited_groups
+    from turncredit.agents.files.trajectory_files import read_trajectories
+    from turncredit.agents.trajectory import grouped
+    from turncredit.training.sampling.sampling_files import CreditedGroups, credited_groups
 
     trajectories = list(read_trajectories(file))
     seen = credited_groups(file, trajectories)

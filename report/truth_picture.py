@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.report.errors import ReportError
-from turnwise.report.figures import COLOURS, new_figure, save_figure
+from turncredit.report.errors import ReportError
+from turncredit.report.figures import COLOURS, new_figure, save_figure
 
 if TYPE_CHECKING:
-    from turnwise.report.truth_scores import TruthScores
+    from turncredit.report.truth_scores import TruthScores
 
 __all__ = ["check_truth_picture", "save_truth_picture"]
 
@@ -28,7 +28,7 @@ def check_truth_picture(path: Path) -> None:
         ReportError: it does not exist with this suffix.
         StoreError: the file cannot be written.
     """
-    from turnwise.agents.files.json_files import require_writable
+    from turncredit.agents.files.json_files import require_writable
 
     if path.suffix not in SUFFIXES:
         raise ReportError(f"a picture of rules and truth must end in one of {', '.join(SUFFIXES)}, got {path}")

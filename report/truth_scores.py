@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from turnwise.report.credit_comparison import advantages_of
-from turnwise.report.credit_settings import CreditSettings
-from turnwise.report.errors import ReportError
+from turncredit.report.credit_comparison import advantages_of
+from turncredit.report.credit_settings import CreditSettings
+from turncredit.report.errors import ReportError
 
 if TYPE_CHECKING:
-    from turnwise.credit import Advantages, Steps
-    from turnwise.credit.truth import Density, Interval, TrueCredit
-    from turnwise.training.truth.measuring import TruthTable
+    from turncredit.credit import Advantages, Steps
+    from turncredit.credit.truth import Density, Interval, TrueCredit
+    from turncredit.training.truth.measuring import TruthTable
 
 GradientScores = Callable[[Mapping[str, "Advantages"], "TrueCredit"], Mapping[str, Mapping[str, "Interval"]]]
-"""Returns the measures of the second family of each rule; see `turnwise.training.truth.gradients`."""
+"""Returns the measures of the second family of each rule; see `turncredit.training.truth.gradients`."""
 
 ENOUGH = 0.5
 """Reliability below which the order of the rules is mostly noise."""
@@ -113,8 +113,8 @@ def score_rules(
     Raises:
         ReportError: there is no truth, or no rule can be applied.
     """
-    from turnwise.agents.steps import steps_of
-    from turnwise.credit.truth import density, identification, reliability
+    from turncredit.agents.steps import steps_of
+    from turncredit.credit.truth import density, identification, reliability
 
     steps = steps_of(table.groups, anchor=settings.anchor, only_common=True)
     truth = table.estimate(gamma, invalid_penalty)
@@ -150,7 +150,7 @@ def return_options(settings: CreditSettings, rules: Sequence[str]) -> tuple[floa
     """Return discount and penalty of the true returns: those of the first rule that has them, as it is configured.
 
     >>> from pathlib import Path
-    >>> from turnwise.report.credit_settings import credit_settings
+    >>> from turncredit.report.credit_settings import credit_settings
     >>> return_options(credit_settings(Path("episodes.jsonl"), "grpo,gigpo", {"gamma": 0.9}), ["grpo", "gigpo"])
     (0.9, 0.1)
     """

@@ -2,25 +2,25 @@
 
     python scripts/card_index.py
 
-A new card is a JSON file of `turnwise bench` in docs/cards, with the page and the picture that the command wrote.
+A new card is a JSON file of `turncredit bench` in docs/cards, with the page and the picture that the command wrote.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from turnwise.evaluation.benchmark_card import Card
-from turnwise.evaluation.shipped_suites import SUITES
-from turnwise.report.card_index import card_index
+from turncredit.evaluation.benchmark_card import Card
+from turncredit.evaluation.shipped_suites import SUITES
+from turncredit.report.card_index import card_index
 
 CARDS = Path(__file__).resolve().parents[1] / "docs/cards"
 HEAD = """# Cards
 
-What players achieve on the suites of [`turnwise bench`](../bench.md). Success is in per cent, the unweighted mean of
+What players achieve on the suites of [`turncredit bench`](../bench.md). Success is in per cent, the unweighted mean of
 the panels that were played; each card has every panel with its interval. Two cards are compared by
-`turnwise compare A.json B.json`, paired by task.
+`turncredit compare A.json B.json`, paired by task.
 
-To add one, play a suite (`turnwise bench MODEL --suite quick --output NAME-quick`), put `NAME-quick.json`, `.md` and
+To add one, play a suite (`turncredit bench MODEL --suite quick --output NAME-quick`), put `NAME-quick.json`, `.md` and
 `.svg` into this folder, run `python scripts/card_index.py`, and open a pull request. A card names its command, its
 versions, its machine and the digest of every panel, so anybody can play it again.
 

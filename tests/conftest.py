@@ -21,13 +21,13 @@ import setuptools  # noqa: F401 - torch's compiler imports it, and it refuses to
 import typer.testing
 from hypothesis import HealthCheck, settings
 
-from turnwise.processes.garbage_collection import collect_garbage_less_often
-from turnwise.training.learner.threads import AVX2
+from turncredit.processes.garbage_collection import collect_garbage_less_often
+from turncredit.training.learner.threads import AVX2
 
 # No test measures time, so Hypothesis does not either: a busy machine makes any example slow, and so any drawing of it.
-settings.register_profile("turnwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fuzz", settings.get_profile("turnwise"), max_examples=20_000, database=None)
-settings.load_profile("turnwise")
+settings.register_profile("turncredit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fuzz", settings.get_profile("turncredit"), max_examples=20_000, database=None)
+settings.load_profile("turncredit")
 # Tables are as wide as without a terminal, whatever the terminal is from which the tests are started.
 os.environ["COLUMNS"] = "80"
 # Before torch is imported: two test workers with two threads each wait for each other.
@@ -38,7 +38,7 @@ if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text
     for variable, value in AVX2.items():
         os.environ.setdefault(variable, value)
 # Tests compute on the CPU, on a machine with a GPU too: torch's gradients in forks work only where it sees no GPU.
-ON_GPU = os.environ.get("TURNWISE_GPU") == "1"
+ON_GPU = os.environ.get("TURNCREDIT_GPU") == "1"
 if not ON_GPU:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # The runner of the tests would build all commands of the program anew for each line of a command.
@@ -129,14 +129,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder of real data (games, transcripts, ...) that $TURNWISE_DATA names; without it the test is skipped."""
-    value = os.environ.get("TURNWISE_DATA", "")
+    """The folder of real data (games, transcripts, ...) that $TURNCREDIT_DATA names; without it the test is skipped."""
+    value = os.environ.get("TURNCREDIT_DATA", "")
     if not value:
-        pytest.skip("TURNWISE_DATA is not set")
+        pytest.skip("TURNCREDIT_DATA is not set")
     folder = Path(value)
     if not folder.is_dir():
         # A wrong path must not look like a machine without data.
-        pytest.fail(f"TURNWISE_DATA names {folder}, which is not a folder")
+        pytest.fail(f"TURNCREDIT_DATA names {folder}, which is not a folder")
     return folder
 
 

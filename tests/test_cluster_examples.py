@@ -14,7 +14,7 @@ import pytest
 from toys.ports import reserved_port
 from toys.waiting import eventually
 
-from turnwise.cli.train import load_run
+from turncredit.cli.train import load_run
 
 pytestmark = pytest.mark.waits
 
@@ -25,7 +25,7 @@ import os, socket, time
 head = socket.create_server(("127.0.0.1", int(os.environ["RAY_PORT"])))
 time.sleep(600)
 """
-TURNWISE = """
+TURNCREDIT = """
 printf '%s\\n' "$@" > words.txt
 echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN" > token.txt
 trap 'echo TERM >> stopped.txt; exit 130' TERM
@@ -37,7 +37,7 @@ exit 3
 PROGRAMS = {
     "scontrol": '#!/bin/bash\necho "$@" > scontrol.txt\n',
     "srun": f"#!{sys.executable}{SRUN}",
-    "turnwise": f"#!/bin/bash{TURNWISE}",
+    "turncredit": f"#!/bin/bash{TURNCREDIT}",
 }
 """What the script calls: a run until it is stopped or told to finish, and a head that accepts connections."""
 
@@ -77,7 +77,7 @@ def test_a_job_ends_as_its_run_does(job: subprocess.Popen[bytes], tmp_path: Path
     assert "--resume" not in words_of(tmp_path)
     mode, token = (tmp_path / "token.txt").read_text(encoding="utf-8").split()
     assert (mode, len(token)) == ("token", 64)
-    (tmp_path / "run.toml").write_text('[env]\nid = "turnwise/Household-v0"\n', encoding="utf-8")
+    (tmp_path / "run.toml").write_text('[env]\nid = "turncredit/Household-v0"\n', encoding="utf-8")
     command, file, *options = words_of(tmp_path)
     assert (command, file, options[:2]) == ("train", "run.toml", ["--output", "runs/mine"])
     run = load_run(tmp_path / file, options[2:], Path(options[1]))
@@ -118,9 +118,9 @@ def test_the_job_of_kuberay_trains(tmp_path: Path) -> None:
     job = yaml.safe_load((EXAMPLES / "kuberay.yaml").read_text(encoding="utf-8"))
     shell, option, command = shlex.split(job["spec"]["entrypoint"])
     assert (shell, option) == ("sh", "-c")
-    (tmp_path / "RUN.toml").write_text('[env]\nid = "turnwise/Household-v0"\n', encoding="utf-8")
-    (tmp_path / "turnwise").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
-    (tmp_path / "turnwise").chmod(0o755)
+    (tmp_path / "RUN.toml").write_text('[env]\nid = "turncredit/Household-v0"\n', encoding="utf-8")
+    (tmp_path / "turncredit").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
+    (tmp_path / "turncredit").chmod(0o755)
 
     def words() -> list[str]:
         line = command.replace("/runs/", f"{tmp_path}/")

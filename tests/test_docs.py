@@ -58,22 +58,22 @@ def test_what_the_readme_counts() -> None:
     pytest.importorskip("torch")
     import gymnasium
 
-    import turnwise.envs  # noqa: F401
-    from turnwise.cli.reference.cases import read_cases
-    from turnwise.credit import rules
-    from turnwise.training.objectives import objectives
+    import turncredit.envs  # noqa: F401
+    from turncredit.cli.reference.cases import read_cases
+    from turncredit.credit import rules
+    from turncredit.training.objectives import objectives
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     text = " ".join(readme.split())
-    ours = {name for name, rule in rules().items() if rule.function.__module__.startswith("turnwise.")}
+    ours = {name for name, rule in rules().items() if rule.function.__module__.startswith("turncredit.")}
     for count in re.findall(r"(\d+) (?:published )?credit rules", text):
         assert int(count) == len(ours)
     assert f"the {len(objectives())} training objectives" in text
     cases = sum(len(read_cases(path)) for path in (ROOT / "cli/reference").glob("*.json"))
     assert f"{cases} recorded cases" in text
-    registered = {name for name in gymnasium.registry if name.startswith("turnwise/")}
-    pages = {name for name in registered if name.startswith("turnwise/MiniWoB-")}
-    listed = set(re.findall(r"^\| `(turnwise/[^`*]+)` \|", readme, re.MULTILINE))
+    registered = {name for name in gymnasium.registry if name.startswith("turncredit/")}
+    pages = {name for name in registered if name.startswith("turncredit/MiniWoB-")}
+    listed = set(re.findall(r"^\| `(turncredit/[^`*]+)` \|", readme, re.MULTILINE))
     assert listed == registered - pages
     rows = re.findall(r"^\| `([a-z_`, ]+)` \|.*\|.*\|$", readme, re.MULTILINE)
     assert {name for row in rows for name in row.split("`, `")} <= ours
@@ -86,7 +86,7 @@ def test_the_readme_names_the_packages_that_are_installed_and_loaded() -> None:
     (sentence,) = re.findall(r"depends on (\w+) packages: ([^.]+)\.", " ".join(text.split()))
     assert sentence[0] == {7: "seven", 8: "eight", 6: "six"}[len(core)]
     assert set(re.split(r", | and ", sentence[1])) == core
-    table = re.findall(r"^\| `(turnwise\.[a-z.]+)` \| ([a-z, ]+) \|$", text, re.MULTILINE)
+    table = re.findall(r"^\| `(turncredit\.[a-z.]+)` \| ([a-z, ]+) \|$", text, re.MULTILINE)
     assert len(table) == 5
     for module, packages in table:
         if "torch" in packages:
@@ -146,7 +146,7 @@ def program() -> Any:
     """The program's commands, which take a tenth of a second to build."""
     from typer.main import get_command
 
-    from turnwise.cli.main import app
+    from turncredit.cli.main import app
 
     return get_command(app)
 
@@ -154,24 +154,24 @@ def program() -> Any:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_commands_in_the_documents_exist_with_their_options(name: str, program: Any) -> None:
     for code in code_in(name):
-        if not (words := re.findall(r"(?:^|[ $(])turnwise ([a-z][^`#|;]*)", code)):
+        if not (words := re.findall(r"(?:^|[ $(])turncredit ([a-z][^`#|;]*)", code)):
             continue
         command = program
         for word in words[0].split():
             if not hasattr(command, "commands") or not re.fullmatch("[a-z]+", word):
                 break
-            assert word in command.commands, f"{name}: turnwise {words[0]}"
+            assert word in command.commands, f"{name}: turncredit {words[0]}"
             command = command.commands[word]
         options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         for option in re.findall(r"(?:^| )(--[a-z][a-z-]*)", words[0]):
-            assert option in {*options, "--help"}, f"{name}: turnwise {words[0]}"
+            assert option in {*options, "--help"}, f"{name}: turncredit {words[0]}"
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if name != "CHANGELOG.md"])  # which lists old keys
 def test_configuration_keys_in_the_documents_exist(name: str, tmp_path: Path) -> None:
-    from turnwise.agents.samplers.openai.options import OpenAIOptions
-    from turnwise.evaluation.suite import Suite
-    from turnwise.training.config.run import Run
+    from turncredit.agents.samplers.openai.options import OpenAIOptions
+    from turncredit.evaluation.suite import Suite
+    from turncredit.training.config.run import Run
 
     fields = {key: getattr(field.annotation, "model_fields", {}) for key, field in Run.model_fields.items()}
     sections = {key: set(keys) for key, keys in fields.items() if keys}
@@ -192,7 +192,7 @@ def test_configuration_keys_in_the_documents_exist(name: str, tmp_path: Path) ->
 
 
 def test_the_table_of_turns_names_the_fields_of_a_turn() -> None:
-    from turnwise.agents.trajectory import Trajectory, Turn
+    from turncredit.agents.trajectory import Trajectory, Turn
 
     text = (ROOT / "docs/trajectories.md").read_text(encoding="utf-8")
     for field in (*Trajectory.__slots__, *Turn.__slots__):

@@ -10,7 +10,7 @@ from toys.chromium import need_chromium
 from toys.tokens import CHATML
 from typer.testing import CliRunner
 
-from turnwise.cli.main import app
+from turncredit.cli.main import app
 
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.toml"))
 SIZES = ("policy.new.hidden=32", "policy.new.layers=1", "policy.new.heads=1")
@@ -40,7 +40,7 @@ SMALL = (
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with a chat template, which takes the place of a pretrained one."""
-    from turnwise.training.learner.policy import build_policy, save_policy
+    from turncredit.training.learner.policy import build_policy, save_policy
 
     model, tokenizer = build_policy(
         ["go to the sink and clean a mug", "<|im_start|>"], hidden=32, layers=1, context=8192

@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "phone/installed_apps.py": "its own parts",
     "phone/shell/table.py": "its own parts",
     "envs/android/tasks/template.py": "its own parts",
-    "agents/cluster/function_actor.py": "functions of turnwise, on another node",
+    "agents/cluster/function_actor.py": "functions of turncredit, on another node",
     "cli/list_command.py": "classes of registered environments",
     "envs/code/candidate_runner.py": "runs inside of a box",
     "envs/code/script_runner.py": "runs inside of a box",
@@ -105,7 +105,7 @@ def test_everything_is_printed_through_the_console() -> None:
 
 
 def test_modules_are_imported_by_a_name_of_data_in_one_place() -> None:
-    """A name may come from a file, so it goes through `turnwise.registry`, which knows whether it may be imported."""
+    """A name may come from a file, so it goes through `turncredit.registry`, which knows whether it may be imported."""
     found = {
         relative(path): f"{relative(path)}:{node.lineno} {name}"
         for path in sources()

@@ -210,7 +210,7 @@ def relative(path: Path) -> str:
 
 def module_name(path: Path) -> str:
     parts = list(path.relative_to(ROOT).with_suffix("").parts)
-    return ".".join(["turnwise", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+    return ".".join(["turncredit", *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -271,9 +271,9 @@ try:
 except ImportError:
     pass
 class A:
-    from turnwise.envs import make
+    from turncredit.envs import make
     def f(self):
-        from turnwise import credit
+        from turncredit import credit
 """
     pairs = {(entry.name, entry.lazy) for entry in imports_of(ast.parse(source), "x.py")}
     assert pairs == {
@@ -281,8 +281,8 @@ class A:
         ("typing.TYPE_CHECKING", False),
         ("matplotlib", True),
         ("zstandard", False),
-        ("turnwise.envs.make", False),
-        ("turnwise.credit", True),
+        ("turncredit.envs.make", False),
+        ("turncredit.credit", True),
     }
     with pytest.raises(AssertionError, match="relative import"):
         imports_of(ast.parse("from . import x"), "x.py")
@@ -300,7 +300,7 @@ def test_a_folder_imports_only_what_it_may(folder: str) -> None:
         f"{entry.file}:{entry.line} imports {entry.name}"
         for entry in all_imports()
         if entry.file.startswith(f"{folder}/")
-        and entry.name.startswith("turnwise.")
+        and entry.name.startswith("turncredit.")
         and entry.name.split(".")[1] not in allowed
     ]
     assert wrong == []
@@ -349,7 +349,7 @@ def reads_without_limit(module: ast.Module, file: str) -> list[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if node.func.attr in WITHOUT_LIMIT and not node.args
     ]
-    reader = any(name.startswith("turnwise.tools.bounded_input") for name in names)
+    reader = any(name.startswith("turncredit.tools.bounded_input") for name in names)
     return wrong if reader else [*wrong, f"{file} has a client of servers and no reader with limits"]
 
 
@@ -364,13 +364,13 @@ def test_the_rule_for_clients_sees_what_it_should() -> None:
         "x.py:3 .json()",
         "x.py has a client of servers and no reader with limits",
     ]
-    careful = "from urllib.request import urlopen\nfrom turnwise.tools.bounded_input import bounded\n"
+    careful = "from urllib.request import urlopen\nfrom turncredit.tools.bounded_input import bounded\n"
     assert reads_without_limit(ast.parse(careful), "x.py") == []
 
 
 def resolve(name: str) -> str | None:
     """The module of ours that `name` (perhaps a function in it) belongs to."""
-    while name.startswith("turnwise."):
+    while name.startswith("turncredit."):
         if name in MODULES:
             return name
         name = name.rpartition(".")[0]
@@ -410,9 +410,9 @@ def test_torch_stays_away_until_it_is_asked_for() -> None:
         if any(entry.name.split(".")[0] in HEAVY and not entry.lazy for entry in imports(path))
     }
     for folder in FOLDERS:
-        start = f"turnwise.{folder}"
+        start = f"turncredit.{folder}"
         assert reachable(graph, start) & with_torch == set(), f"importing {start} imports torch"
-    assert reachable(graph, "turnwise.cli.main") & with_torch == set()
+    assert reachable(graph, "turncredit.cli.main") & with_torch == set()
 
 
 def test_there_are_no_import_cycles() -> None:
@@ -459,7 +459,7 @@ def test_no_two_classes_share_a_name() -> None:
 def test_modules_take_only_core_packages_at_their_top(folder: str) -> None:
     import sys
 
-    allowed = TOP_LEVEL[folder] | {"turnwise"} | set(sys.stdlib_module_names)
+    allowed = TOP_LEVEL[folder] | {"turncredit"} | set(sys.stdlib_module_names)
     if folder in ("training", "agents"):
         allowed |= set(AT_THE_TOP)  # the test above says in which modules
     wrong = [
@@ -474,12 +474,12 @@ def test_pyproject_lists_every_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     listed = set(project["tool"]["setuptools"]["packages"])
     exist = {module_name(path) for path in sources() if path.name == "__init__.py"}
-    assert listed == {"turnwise", "turnwise.examples", *exist}
+    assert listed == {"turncredit", "turncredit.examples", *exist}
     folders = {relative(path.parent) for path in sources()}
     without_init = [folder for folder in folders if not (ROOT / folder / "__init__.py").exists()]
     assert without_init == []
-    mapped = {f"turnwise.{folder}": folder for folder in (*FOLDERS, "examples")}
-    assert project["tool"]["setuptools"]["package-dir"] == {"turnwise": "package", **mapped}
+    mapped = {f"turncredit.{folder}": folder for folder in (*FOLDERS, "examples")}
+    assert project["tool"]["setuptools"]["package-dir"] == {"turncredit": "package", **mapped}
     depended = {entry.split(">")[0].split("=")[0].split("[")[0].strip() for entry in project["project"]["dependencies"]}
     assert depended == CORE
 
@@ -494,7 +494,7 @@ def test_pyproject_lists_every_data_file() -> None:
             owner = next(
                 parent for parent in path.parents if (parent / "__init__.py").exists() or parent.name == "examples"
             )
-            package = ".".join(["turnwise", *owner.relative_to(ROOT).parts])
+            package = ".".join(["turncredit", *owner.relative_to(ROOT).parts])
             assert any(path.match(pattern) for pattern in patterns.get(package, ())), (
                 f"{relative(path)} is not packaged"
             )
@@ -581,7 +581,7 @@ def test_a_module_imports_few_of_ours_at_its_top() -> None:
     counts = {}
     for path in sources():
         ours = [node.module or "" for node in tree(path).body if isinstance(node, ast.ImportFrom)]
-        counts[relative(path)] = sum(name.partition(".")[0] == "turnwise" for name in ours)
+        counts[relative(path)] = sum(name.partition(".")[0] == "turncredit" for name in ours)
     assert {file: count for file, count in counts.items() if count > 15} == MANY_IMPORTS
 
 

@@ -49,7 +49,7 @@ def modules() -> list[str]:
         if ("__all__" in text or "__getattr__" in text) and {"__all__", "__getattr__"} & assigned(ast.parse(text)):
             parts = file.relative_to(ROOT).with_suffix("").parts
             name = ".".join(part for part in parts if part not in ("__init__", "package"))
-            found.append(f"turnwise.{name}".rstrip("."))
+            found.append(f"turncredit.{name}".rstrip("."))
     return found
 
 
@@ -73,10 +73,12 @@ def load(name: str) -> ModuleType:
 
 
 def test_there_is_something_to_judge() -> None:
-    assert {"turnwise", "turnwise.training", "turnwise.agents.samplers", "turnwise.envs.household"} <= set(modules())
-    assert {"train", "gspo"} <= lazy_names(load("turnwise.training"))
-    assert {"HouseholdEnv", "World"} <= lazy_names(load("turnwise.envs.household"))
-    assert "credit" in lazy_names(load("turnwise"))
+    assert {"turncredit", "turncredit.training", "turncredit.agents.samplers", "turncredit.envs.household"} <= set(
+        modules()
+    )
+    assert {"train", "gspo"} <= lazy_names(load("turncredit.training"))
+    assert {"HouseholdEnv", "World"} <= lazy_names(load("turncredit.envs.household"))
+    assert "credit" in lazy_names(load("turncredit"))
 
 
 def test_every_public_name_can_be_had(subtests: pytest.Subtests) -> None:
@@ -97,8 +99,8 @@ def test_every_public_name_can_be_had(subtests: pytest.Subtests) -> None:
 def test_a_star_imports_what_training_offers() -> None:
     pytest.importorskip("torch")
     names: dict[str, object] = {}
-    exec("from turnwise.training import *", names)
-    from turnwise.agents.steps import steps_of
+    exec("from turncredit.training import *", names)
+    from turncredit.agents.steps import steps_of
 
     assert names["steps_of"] is steps_of
-    assert set(load("turnwise.training").__all__) <= set(names)
+    assert set(load("turncredit.training").__all__) <= set(names)

@@ -1,6 +1,6 @@
 """Rules of the house for files, held by parsing the sources: what reads them has limits, what writes texts cannot fail.
 
-Files of users and of runs may come from strangers, so they are read by `turnwise.tools.bounded_input`. In the folders
+Files of users and of runs may come from strangers, so they are read by `turncredit.tools.bounded_input`. In the folders
 that deal with runs, no other module reads or parses a file; elsewhere, no other module opens files and also parses
 JSON, CSV, pickles or compressed data. A text may hold half a surrogate pair, which UTF-8 cannot encode, so whoever
 encodes one says what becomes of it.
@@ -33,9 +33,9 @@ READ_ELSEWHERE = {
     "envs/bash/harbor/file_judge.py": "files of the package, inside of a container",
     "envs/code/candidate_runner.py": "requests inside of a box",
     "envs/code/harbor_judge.py": "files of the package, inside of a container",
-    "envs/household/library.py": "the cache of turnwise; it writes packed games",
-    "envs/household/record_file.py": "the cache of turnwise",
-    "envs/shop/catalogue_cache.py": "the cache of turnwise",
+    "envs/household/library.py": "the cache of turncredit; it writes packed games",
+    "envs/household/record_file.py": "the cache of turncredit",
+    "envs/shop/catalogue_cache.py": "the cache of turncredit",
     "processes/bounded_fork.py": "answers of a copy of this process",
     "processes/child_process.py": "answers of a child process",
     "processes/concurrent_process.py": "answers of a child process",
@@ -43,8 +43,8 @@ READ_ELSEWHERE = {
     "tools/android/androidworld_client.py": "answers of a server",
     "tools/bounded_input.py": "the reader with the limits",
     "tools/retrieval/encoder.py": "model folders",
-    "tools/retrieval/index_files.py": "indexes of turnwise",
-    "tools/retrieval/library.py": "indexes of turnwise",
+    "tools/retrieval/index_files.py": "indexes of turncredit",
+    "tools/retrieval/library.py": "indexes of turncredit",
     "tools/sandbox/fork_server.py": "requests of its parent",
     "tools/sandbox/hidden.py": "metadata of installed packages",
     "tools/sandbox/session_driver.py": "requests inside of a box",

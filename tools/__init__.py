@@ -1,1 +1,1 @@
-"""What an agent acts through: sandboxes, retrieval, browsers, devices. It knows nothing of the rest of turnwise."""
+"""What an agent acts through: sandboxes, retrieval, browsers, devices. It knows nothing of the rest of turncredit."""

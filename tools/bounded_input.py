@@ -6,7 +6,7 @@ limit bounds, and raises one error, `InputError`, whose message says what was re
 Compressed files are told by their first bytes, not by their names. A few hundred bytes of zstd may stand for gigabytes,
 so they are decoded in small pieces.
 
-Not included: answers of programs in a box, whose limits are tighter (`turnwise.tools.sandbox.untrusted_frames`).
+Not included: answers of programs in a box, whose limits are tighter (`turncredit.tools.sandbox.untrusted_frames`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from turnwise.tools.visible_text import encodable_values
+from turncredit.tools.visible_text import encodable_values
 
 MAX_LINE = 256 << 20
 """Bytes of one line: an episode of 50 turns with screens of 1 MB each is far below."""
@@ -142,7 +142,7 @@ def _new_decoder(kind: str, path: Path) -> _Decoder:
     try:
         import zstandard
     except ImportError as error:
-        raise InputError(f"{path} is compressed with zstd: pip install 'turnwise[train]'") from error
+        raise InputError(f"{path} is compressed with zstd: pip install 'turncredit[train]'") from error
     decoder: _Decoder = zstandard.ZstdDecompressor().decompressobj()
     return decoder
 

@@ -7,7 +7,7 @@ direction of a line round, or that no encoding has (half a surrogate pair). `esc
 `Secret` holds a key that must reach a server and nobody else; `hide_secrets` removes keys from a text, also where they
 were encoded on their way.
 
-Not included: escaping for HTML, which `turnwise.report.run_report.html` does, and for a shell.
+Not included: escaping for HTML, which `turncredit.report.run_report.html` does, and for a shell.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Training: the configuration of a run, batches, objectives, the learner, checkpoints and the loop.
 
 Importing this package is cheap: torch and transformers are imported when a name that needs them is first used. Every
-objective can be imported from here, as in `from turnwise.training import gspo`.
+objective can be imported from here, as in `from turncredit.training import gspo`.
 """
 
 from importlib import import_module
 from typing import Any
 
-from turnwise.training.config.run import Run
-from turnwise.training.errors import (
+from turncredit.training.config.run import Run
+from turncredit.training.errors import (
     CheckpointError,
     ConfigError,
     RunExists,
@@ -34,7 +34,7 @@ _LAZY = {
     "imitate": "imitation.imitation",
     "load_agent": "loaded_agent",
     "pack": "batch.batch",
-    "steps_of": "turnwise.agents.steps",
+    "steps_of": "turncredit.agents.steps",
     "train": "training_run",
 }
 
@@ -68,9 +68,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     path = _LAZY.get(name, name)
     try:
-        module = import_module(path if path.startswith("turnwise.") else f"turnwise.training.{path}")
+        module = import_module(path if path.startswith("turncredit.") else f"turncredit.training.{path}")
     except ModuleNotFoundError as error:
         if error.name in {"torch", "transformers", "tokenizers", "safetensors"}:
-            raise TrainingError(f"training needs {error.name}: pip install 'turnwise[train]'") from error
+            raise TrainingError(f"training needs {error.name}: pip install 'turncredit[train]'") from error
         raise
     return getattr(module, name) if name in _LAZY else module

@@ -21,21 +21,21 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport
-from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream
-from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.pausable import PausableSampler
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.config.sections import TrainSection
-from turnwise.training.engine.engine import RunEngine
-from turnwise.training.environments import Environments
-from turnwise.training.groups_in_play import GroupsInPlay
-from turnwise.training.played import Played, refuse_empty
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.trajectory_store import TrajectoryStore
-from turnwise.training.states import State
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.rollouts.rollout_options import RolloutOptions, RolloutReport
+from turncredit.agents.rollouts.rollout_stream import GroupSpec, GroupStream
+from turncredit.agents.samplers.background import BackgroundLoop
+from turncredit.agents.samplers.pausable import PausableSampler
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.training.config.sections import TrainSection
+from turncredit.training.engine.engine import RunEngine
+from turncredit.training.environments import Environments
+from turncredit.training.groups_in_play import GroupsInPlay
+from turncredit.training.played import Played, refuse_empty
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.trajectory_store import TrajectoryStore
+from turncredit.training.states import State
 
 POLL = 0.2
 """Seconds between two looks for Ctrl-C and for progress while the learner waits."""
@@ -67,7 +67,7 @@ class AsynchronousRollouts:
     ) -> None:
         self._train, self._agent, self._engine, self._report = section, agent, engine, report
         self._environments, self._store, self._sampling = environments, store, groups.sampling
-        self._thread = BackgroundLoop("turnwise-rollouts")
+        self._thread = BackgroundLoop("turncredit-rollouts")
         self._lock = threading.Condition()  # guards the two below
         self._groups = groups
         self._failure: BaseException | None = None

@@ -1,6 +1,7 @@
 """Engine and learner on one GPU: what each of them holds in every phase of an iteration, and whether it fits.
 
-`turnwise plan` shows this layout, a run checks it before it computes anything, and the engine starts with its numbers.
+`turncredit plan` shows this layout, a run checks it before it computes anything, and the engine starts with its
+numbers.
 
     start         the engine starts beside the learner's weights and optimizer
     new weights   the engine is awake without its KV cache, and the learner sends; with CUDA IPC both have a buffer
@@ -15,10 +16,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from turnwise.agents.errors import EngineFailed
-from turnwise.agents.model_facts import BYTES
-from turnwise.agents.samplers.vllm.arguments import replicas_of
-from turnwise.agents.samplers.vllm.gpu_memory import (
+from turncredit.agents.errors import EngineFailed
+from turncredit.agents.model_facts import BYTES
+from turncredit.agents.samplers.vllm.arguments import replicas_of
+from turncredit.agents.samplers.vllm.gpu_memory import (
     UTILIZATION,
     EngineMemory,
     EngineSize,
@@ -27,10 +28,10 @@ from turnwise.agents.samplers.vllm.gpu_memory import (
     require_start,
     shared_buffer_bytes,
 )
-from turnwise.training.config.cluster import gpus_of_engine
-from turnwise.training.config.run import Run
-from turnwise.training.learner.memory import GIB, NEAR, MemoryEstimate
-from turnwise.training.learner.untyped import ModelConfig
+from turncredit.training.config.cluster import gpus_of_engine
+from turncredit.training.config.run import Run
+from turncredit.training.learner.memory import GIB, NEAR, MemoryEstimate
+from turncredit.training.learner.untyped import ModelConfig
 
 LEARNER_PARTS = ("weights", "gradients", "optimizer", "reference")
 """Parts of the learner's memory that are divided among its GPUs; the others are needed on each."""

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.trajectory import Group
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.steps import Steps
-from turnwise.training.batch.batch import pack, turn_divergence
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.credit_by_part import credit_by_part
-from turnwise.training.hindsight import COLUMN, Hindsight
-from turnwise.training.sampling.applied_rewards import AppliedRewards
-from turnwise.training.state_json import from_json, to_json
-from turnwise.training.token_scores import TokenScores
+from turncredit.agents.agent import Agent
+from turncredit.agents.trajectory import Group
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.steps import Steps
+from turncredit.training.batch.batch import pack, turn_divergence
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.credit_by_part import credit_by_part
+from turncredit.training.hindsight import COLUMN, Hindsight
+from turncredit.training.sampling.applied_rewards import AppliedRewards
+from turncredit.training.state_json import from_json, to_json
+from turncredit.training.token_scores import TokenScores
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.apart import credit_apart
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.steps import Steps
-from turnwise.envs.parts import part_names, part_of
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.apart import credit_apart
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.steps import Steps
+from turncredit.envs.parts import part_names, part_of
 
 if TYPE_CHECKING:
-    from turnwise.training.config.run import Run
+    from turncredit.training.config.run import Run
 
 __all__ = ["credit_by_part", "parts_of_run"]
 

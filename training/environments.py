@@ -7,17 +7,17 @@ from typing import Any, cast
 
 import gymnasium
 
-from turnwise.agents.cluster.env_actors import EnvActors
-from turnwise.agents.content import has_images
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.env_processes import EnvProcesses
-from turnwise.agents.rollouts.shared_hosts import SharedHosts
-from turnwise.envs import parts_of
-from turnwise.evaluation.panels import draw_tasks
-from turnwise.training.config.cluster import cluster_settings
-from turnwise.training.config.sections import ClusterSection, EnvSection
-from turnwise.training.errors import TrainingError
-from turnwise.training.tasks import TaskSampler
+from turncredit.agents.cluster.env_actors import EnvActors
+from turncredit.agents.content import has_images
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.env_processes import EnvProcesses
+from turncredit.agents.rollouts.shared_hosts import SharedHosts
+from turncredit.envs import parts_of
+from turncredit.evaluation.panels import draw_tasks
+from turncredit.training.config.cluster import cluster_settings
+from turncredit.training.config.sections import ClusterSection, EnvSection
+from turncredit.training.errors import TrainingError
+from turncredit.training.tasks import TaskSampler
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 """Makes an environment."""

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.samplers.base import Sampler
-from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import Panel, draw_by_part
-from turnwise.evaluation.results import EvaluationResult, Rate
-from turnwise.training.config.sections import EvaluationSection
-from turnwise.training.environments import Environments
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.shared_evaluations import SharedEvaluations
+from turncredit.agents.agent import Agent
+from turncredit.agents.samplers.base import Sampler
+from turncredit.evaluation.evaluation import evaluate
+from turncredit.evaluation.panels import Panel, draw_by_part
+from turncredit.evaluation.results import EvaluationResult, Rate
+from turncredit.training.config.sections import EvaluationSection
+from turncredit.training.environments import Environments
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.shared_evaluations import SharedEvaluations
 
 __all__ = ["Evaluations", "SharedEvaluations"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.config.sections import TrainSection
-from turnwise.training.errors import CheckpointError
-from turnwise.training.run_folder.trajectory_store import GroupFiles, without_last_failures
-from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.grown_groups import PlayedGroup, joined_once
-from turnwise.training.sampling.run_sampling import RunSampling
-from turnwise.training.states import State
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.training.config.sections import TrainSection
+from turncredit.training.errors import CheckpointError
+from turncredit.training.run_folder.trajectory_store import GroupFiles, without_last_failures
+from turncredit.training.sampling.group_draws import DrawnGroup
+from turncredit.training.sampling.grown_groups import PlayedGroup, joined_once
+from turncredit.training.sampling.run_sampling import RunSampling
+from turncredit.training.states import State
 
 __all__ = ["GroupsInPlay"]
 
@@ -206,7 +206,9 @@ class GroupsInPlay:
             CheckpointError: it was written by a version that did not keep what was drawn.
         """
         if "drawn" not in state:
-            raise CheckpointError("the checkpoint was written by another version of turnwise: it lacks what was drawn")
+            raise CheckpointError(
+                "the checkpoint was written by another version of turncredit: it lacks what was drawn"
+            )
         self._rejected, self._replaced = state["rejected"], state["replaced"]
         self._fates = {**dict.fromkeys(state["kept"], False), **dict.fromkeys(state["dropped"], True)}
         self.unused = {entry["number"]: DrawnGroup.of(entry) for entry in state["drawn"]}

@@ -12,13 +12,13 @@ from itertools import compress
 
 import numpy as np
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.columns import Floats
-from turnwise.training.batch.batch import pack
-from turnwise.training.token_scores import TokenScores
+from turncredit.agents.agent import Agent
+from turncredit.agents.prompts.dialogue import Dialogue, Prompt
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.columns import Floats
+from turncredit.training.batch.batch import pack
+from turncredit.training.token_scores import TokenScores
 
 __all__ = ["COLUMN", "TOLD", "Hindsight"]
 
@@ -49,7 +49,7 @@ class Hindsight:
         The turns of an episode that does not fit have 0 as well.
 
         Args:
-            groups: whose turns are scored, in the order of `turnwise.agents.steps.steps_of`.
+            groups: whose turns are scored, in the order of `turncredit.agents.steps.steps_of`.
         """
         told = [self._told(trajectory) for group in groups for trajectory in group.finished]
         fits = [self._fits(trajectory) for trajectory in told]

@@ -4,24 +4,24 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from turnwise.agents.rollouts.rollout import RolloutReport
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.steps import Steps
-from turnwise.processes.memory_use import memory_use
-from turnwise.training.batch.batch import Batch
-from turnwise.training.engine.engine import RunEngine
-from turnwise.training.learning_watch import LearningWatch
-from turnwise.training.played import Played
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.metrics import (
+from turncredit.agents.rollouts.rollout import RolloutReport
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.steps import Steps
+from turncredit.processes.memory_use import memory_use
+from turncredit.training.batch.batch import Batch
+from turncredit.training.engine.engine import RunEngine
+from turncredit.training.learning_watch import LearningWatch
+from turncredit.training.played import Played
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.metrics import (
     credit_metrics,
     group_metrics,
     part_metrics,
     play_metrics,
     sampled_entropy,
 )
-from turnwise.training.run_folder.sample_episodes import sample_episodes
-from turnwise.training.stages import Stages
+from turncredit.training.run_folder.sample_episodes import sample_episodes
+from turncredit.training.stages import Stages
 
 OF_UPDATE = frozenset({"tokens", "seconds", "shared", "flops", "hardware_flops"})
 """Statistics of an update that carry its name in the event of an iteration."""

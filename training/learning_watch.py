@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.states import State
-from turnwise.training.success_falls import Fall, SuccessFalls
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.states import State
+from turncredit.training.success_falls import Fall, SuccessFalls
 
 SHARED_GAP = {"float32": 0.01, "bfloat16": 0.1}
 """Mean gap in nats above which a sampler that shares the learner's module is warned about, by the type it has."""
@@ -67,7 +67,7 @@ class LearningWatch:
             f"the log-probabilities of sampler and learner differ by {gap:.3g} nats on average before the first "
             f"optimizer step ({values.get('clip_fraction', 0.0):.0%} of the tokens were clipped), though both compute "
             f"with the same module and rounding explains {SHARED_GAP[dtype]:g}: one of them computes other tokens, "
-            "positions or distributions; `turnwise audit` names the turns",
+            "positions or distributions; `turncredit audit` names the turns",
         )
 
     def state(self) -> State:

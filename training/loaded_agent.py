@@ -13,15 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from turnwise.agents.errors import SamplerError
-from turnwise.registry import choose
-from turnwise.training.errors import ConfigError
+from turncredit.agents.errors import SamplerError
+from turncredit.registry import choose
+from turncredit.training.errors import ConfigError
 
 if TYPE_CHECKING:
-    from turnwise.agents.agent import Agent
-    from turnwise.agents.samplers import Sampler, SamplerSettings
-    from turnwise.evaluation.panels import Environment
-    from turnwise.training.config.run import Run
+    from turncredit.agents.agent import Agent
+    from turncredit.agents.samplers import Sampler, SamplerSettings
+    from turncredit.evaluation.panels import Environment
+    from turncredit.training.config.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class LoadedAgent:
             Untrusted: the run names code, or sets an option, that needs --trust.
             EnvError: the environment cannot be made.
         """
-        from turnwise.envs import make
-        from turnwise.training.config.file_options import require_safe_env
+        from turncredit.envs import make
+        from turncredit.training.config.file_options import require_safe_env
 
         if self.run is None:
             raise ConfigError(f"{self.name} belongs to no run, which would name its environment; make one yourself")
@@ -126,7 +126,7 @@ def load_agent(
         AgentError: an option that agents do not have, or a model that cannot be loaded.
         UnknownName: there is no such type of weights.
     """
-    from turnwise.training.run_folder.paths import find_checkpoint
+    from turncredit.training.run_folder.paths import find_checkpoint
 
     checkpoint = find_checkpoint(Path(folder).expanduser())
     model = ModelOptions(device, threads, dtype)
@@ -152,7 +152,7 @@ def load_with_engine(
         engine: name of a sampler.
         model: a folder, a Hugging Face id, or the model's name on a server.
         url: base URL of a server.
-        defaults: fields of the agent that those of the run replace (see `turnwise.agents.instructions`).
+        defaults: fields of the agent that those of the run replace (see `turncredit.agents.instructions`).
         options: fields of the agent that replace those of the run.
         model_options: how the model is run.
         seed: seed of samplers without a model.
@@ -165,9 +165,9 @@ def load_with_engine(
         AgentError: an option that agents do not have, or a sampler that cannot be made.
         UnknownName: there is no such type of weights.
     """
-    from turnwise.agents.instructions import PARTS, agent_from, merged, of_parts, tool_format, wants_tools
-    from turnwise.agents.samplers import make_sampler
-    from turnwise.training.run_folder.paths import find_checkpoint, run_of
+    from turncredit.agents.instructions import PARTS, agent_from, merged, of_parts, tool_format, wants_tools
+    from turncredit.agents.samplers import make_sampler
+    from turncredit.training.run_folder.paths import find_checkpoint, run_of
 
     choice = model_options or ModelOptions()
     path = Path(model).expanduser()
@@ -212,8 +212,8 @@ def _native_calls(form: str, env_id: str) -> dict[str, object]:
 
 def _settings(engine: str, model: str, url: str, choice: ModelOptions, run: Run | None) -> SamplerSettings:
     """Return how the sampler is made: what is chosen, else what the run says."""
-    from turnwise.agents.models.model_folder import DTYPES
-    from turnwise.agents.samplers import SamplerSettings
+    from turncredit.agents.models.model_folder import DTYPES
+    from turncredit.agents.samplers import SamplerSettings
 
     if engine == "vllm" and ":" in (choice.device or ""):
         raise SamplerError(
@@ -237,16 +237,16 @@ def _device(choice: ModelOptions, run: Run | None) -> str:
     """Return the device; that of a run is replaced by the CPU where this machine lacks it, one that is named is not."""
     if choice.device is None and run is None:
         return "auto"
-    from turnwise.training.learner.policy import device_of
+    from turncredit.training.learner.policy import device_of
 
     return device_of(choice.device or str(run and run.policy.device), elsewhere=choice.device is None)
 
 
 def _with_module(settings: SamplerSettings, threads: int) -> SamplerSettings:
     """Return the settings with the loaded model."""
-    from turnwise.agents.models.model_folder import find_model, load_model, load_tokenizer
-    from turnwise.training.learner.policy import device_of
-    from turnwise.training.learner.threads import use_threads
+    from turncredit.agents.models.model_folder import find_model, load_model, load_tokenizer
+    from turncredit.training.learner.policy import device_of
+    from turncredit.training.learner.threads import use_threads
 
     use_threads(threads)
     folder = find_model(settings.model).path

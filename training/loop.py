@@ -1,28 +1,28 @@
 """The training loop: sample tasks, roll out, assign credit, pack, update, and hand the new weights to the sampler.
 
 Everything after a finished iteration is a pure function of what a checkpoint holds
-(`turnwise.training.run_folder.recovery`), so a run that was interrupted and resumed ends with the same weights as one
-that never stopped, bit for bit on a CPU. With asynchronous rollouts (`turnwise.training.asynchronous`), which groups an
-iteration trains on depends on time as well.
+(`turncredit.training.run_folder.recovery`), so a run that was interrupted and resumed ends with the same weights as one
+that never stopped, bit for bit on a CPU. With asynchronous rollouts (`turncredit.training.asynchronous`), which groups
+an iteration trains on depends on time as well.
 """
 
 from dataclasses import dataclass
 
-from turnwise.agents.steps import Anchor
-from turnwise.training.credit_assignment import CreditAssignment
-from turnwise.training.engine.engine import RunEngine
-from turnwise.training.errors import TrainingError
-from turnwise.training.evaluation import Evaluations
-from turnwise.training.iteration_reports import IterationReports
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.update_plans import UpdatePlans
-from turnwise.training.rollouts import Played, Rollouts
-from turnwise.training.run_folder.recovery import Recovery
-from turnwise.training.sampling.run_memory import RunMemory
-from turnwise.training.sampling.run_sampling import RunSampling
-from turnwise.training.scheduled_objective import ScheduledObjective
-from turnwise.training.states import State
-from turnwise.training.token_scores import TokenScores
+from turncredit.agents.steps import Anchor
+from turncredit.training.credit_assignment import CreditAssignment
+from turncredit.training.engine.engine import RunEngine
+from turncredit.training.errors import TrainingError
+from turncredit.training.evaluation import Evaluations
+from turncredit.training.iteration_reports import IterationReports
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.update_plans import UpdatePlans
+from turncredit.training.rollouts import Played, Rollouts
+from turncredit.training.run_folder.recovery import Recovery
+from turncredit.training.sampling.run_memory import RunMemory
+from turncredit.training.sampling.run_sampling import RunSampling
+from turncredit.training.scheduled_objective import ScheduledObjective
+from turncredit.training.states import State
+from turncredit.training.token_scores import TokenScores
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

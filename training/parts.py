@@ -9,53 +9,53 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import look_up
-from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import maker
-from turnwise.evaluation.panels import Panel, make_panel
-from turnwise.training.asynchronous import AsynchronousRollouts
-from turnwise.training.batch.token_advantages import AppliedTransform
-from turnwise.training.config.agents import MakeAgent, agent_maker
-from turnwise.training.config.coefficient_schedules import CoefficientSchedule
-from turnwise.training.config.demonstrators import plays
-from turnwise.training.config.run import Run
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.credit_assignment import CreditAssignment
-from turnwise.training.engine.engine import RunEngine, check_sampler, open_sampler
-from turnwise.training.engine.engine_probe import EngineProbe
-from turnwise.training.engine.first_prompts import FirstPrompts
-from turnwise.training.environments import Environments, image_size, list_tasks, shared_hosts, weights_of
-from turnwise.training.evaluation import Evaluations, SharedEvaluations
-from turnwise.training.imitation.demonstration_source import DemonstrationSource
-from turnwise.training.imitation.warmstart import WarmStart
-from turnwise.training.iteration_reports import IterationReports
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.make_learner import LearnerFactory, check_policy, memory_needs
-from turnwise.training.learner.policy import device_of
-from turnwise.training.learner.threads import hide_gpus, use_threads
-from turnwise.training.learner.update_plans import UpdatePlans
-from turnwise.training.loop import TrainingLoop
-from turnwise.training.objectives.run_objective import Objective
-from turnwise.training.preflight.remarks import remarks
-from turnwise.training.preflight.rules import check_rules
-from turnwise.training.rollouts import Rollouts, SynchronousRollouts
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
-from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
-from turnwise.training.sampling.forest_growth import asking_expert
-from turnwise.training.sampling.run_sampling import RunSampling
-from turnwise.training.sampling_parts import SamplingParts
-from turnwise.training.scheduled_objective import ScheduledObjective
-from turnwise.training.token_scores import TokenScores
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import look_up
+from turncredit.agents.samplers.base import SAMPLERS, SamplerSettings
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.registry import get as get_credit_rule
+from turncredit.envs import maker
+from turncredit.evaluation.panels import Panel, make_panel
+from turncredit.training.asynchronous import AsynchronousRollouts
+from turncredit.training.batch.token_advantages import AppliedTransform
+from turncredit.training.config.agents import MakeAgent, agent_maker
+from turncredit.training.config.coefficient_schedules import CoefficientSchedule
+from turncredit.training.config.demonstrators import plays
+from turncredit.training.config.run import Run
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.credit_assignment import CreditAssignment
+from turncredit.training.engine.engine import RunEngine, check_sampler, open_sampler
+from turncredit.training.engine.engine_probe import EngineProbe
+from turncredit.training.engine.first_prompts import FirstPrompts
+from turncredit.training.environments import Environments, image_size, list_tasks, shared_hosts, weights_of
+from turncredit.training.evaluation import Evaluations, SharedEvaluations
+from turncredit.training.imitation.demonstration_source import DemonstrationSource
+from turncredit.training.imitation.warmstart import WarmStart
+from turncredit.training.iteration_reports import IterationReports
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.make_learner import LearnerFactory, check_policy, memory_needs
+from turncredit.training.learner.policy import device_of
+from turncredit.training.learner.threads import hide_gpus, use_threads
+from turncredit.training.learner.update_plans import UpdatePlans
+from turncredit.training.loop import TrainingLoop
+from turncredit.training.objectives.run_objective import Objective
+from turncredit.training.preflight.remarks import remarks
+from turncredit.training.preflight.rules import check_rules
+from turncredit.training.rollouts import Rollouts, SynchronousRollouts
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.recovery import Recovery, ReferencePolicy
+from turncredit.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
+from turncredit.training.sampling.forest_growth import asking_expert
+from turncredit.training.sampling.run_sampling import RunSampling
+from turncredit.training.sampling_parts import SamplingParts
+from turncredit.training.scheduled_objective import ScheduledObjective
+from turncredit.training.token_scores import TokenScores
 
 if TYPE_CHECKING:
-    from turnwise.training.card_layout import CardLayout
-    from turnwise.training.learner.memory import MemoryNeeds
-    from turnwise.training.learner.rank_commands import Leader
-    from turnwise.training.stages import Stages
+    from turncredit.training.card_layout import CardLayout
+    from turncredit.training.learner.memory import MemoryNeeds
+    from turncredit.training.learner.rank_commands import Leader
+    from turncredit.training.stages import Stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from turnwise.agents.model_facts import BYTES
-from turnwise.agents.samplers.transformers.graph_memory import graph_bytes
-from turnwise.agents.samplers.vllm.gpu_memory import engine_memory
-from turnwise.training.card_layout import (
+from turncredit.agents.model_facts import BYTES
+from turncredit.agents.samplers.transformers.graph_memory import graph_bytes
+from turncredit.agents.samplers.vllm.gpu_memory import engine_memory
+from turncredit.training.card_layout import (
     CardLayout,
     at_once,
     base_parameters,
@@ -31,11 +31,11 @@ from turnwise.training.card_layout import (
     learner_parts,
     parameters_of,
 )
-from turnwise.training.config.cluster import gpus_of_engine
-from turnwise.training.config.run import Run
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.lora import LoraOptions
-from turnwise.training.learner.memory import (
+from turncredit.training.config.cluster import gpus_of_engine
+from turncredit.training.config.run import Run
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.lora import LoraOptions
+from turncredit.training.learner.memory import (
     MemoryEstimate,
     MemoryNeeds,
     cache_bytes,
@@ -43,7 +43,7 @@ from turnwise.training.learner.memory import (
     expert_bytes,
     gathered_bytes,
 )
-from turnwise.training.learner.untyped import ModelConfig
+from turncredit.training.learner.untyped import ModelConfig
 
 MACHINE = 8
 """Assumed number of GPUs in a machine."""

@@ -7,18 +7,18 @@ from typing import Self
 
 import numpy as np
 
-from turnwise.agents.rollouts.rollout import RolloutReport
-from turnwise.agents.steps import Anchor, steps_of
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.steps import Floats, Ints, Steps
-from turnwise.training.batch.batch import Batch, outcomes_of, pack
-from turnwise.training.batch.sampling_temperature import SamplingTemperature
-from turnwise.training.errors import TrainingError
-from turnwise.training.objectives.sources import STORED, TEACHER
-from turnwise.training.sampling.grown_groups import PlayedGroup
-from turnwise.training.sampling.growth import BranchPoint
-from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
+from turncredit.agents.rollouts.rollout import RolloutReport
+from turncredit.agents.steps import Anchor, steps_of
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.steps import Floats, Ints, Steps
+from turncredit.training.batch.batch import Batch, outcomes_of, pack
+from turncredit.training.batch.sampling_temperature import SamplingTemperature
+from turncredit.training.errors import TrainingError
+from turncredit.training.objectives.sources import STORED, TEACHER
+from turncredit.training.sampling.grown_groups import PlayedGroup
+from turncredit.training.sampling.growth import BranchPoint
+from turncredit.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Played:
         version: version of the weights that they will update.
         oldest: maximum age of a turn that is trained on, in updates; 0: all turns are of these weights.
         metrics: further numbers of the rollouts.
-        columns: further columns of the table of turns, in the order of `turnwise.agents.steps.steps_of`.
+        columns: further columns of the table of turns, in the order of `turncredit.agents.steps.steps_of`.
         forest: whether episodes were forked.
         each_path: whether turns that forks took over carry loss in every path, and not only where they were sampled.
         skip_truncated: "answers", "episodes" or empty: what is left out of the loss because a limit cut it.

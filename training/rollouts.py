@@ -1,29 +1,29 @@
 """Rollouts of the training loop: finished before each update, or concurrent with it.
 
 `SynchronousRollouts` plays exactly the groups of one iteration with the newest weights;
-`turnwise.training.asynchronous` has the concurrent ones. Both write the trajectories that an iteration trains on to one
-file, and keep what no checkpoint has trained on yet, so that a run that was killed need not play it again.
+`turncredit.training.asynchronous` has the concurrent ones. Both write the trajectories that an iteration trains on to
+one file, and keep what no checkpoint has trained on yet, so that a run that was killed need not play it again.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.registry import CreditRule
-from turnwise.training.config.sections import TrainSection
-from turnwise.training.engine.engine import RunEngine
-from turnwise.training.environments import Environments
-from turnwise.training.forest.fork_values import ForkValues, ValuedTurns
-from turnwise.training.played import Played, refuse_empty
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
-from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.grown_groups import PlayedGroup, joined_once
-from turnwise.training.sampling.run_sampling import RunSampling
-from turnwise.training.states import State
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.registry import CreditRule
+from turncredit.training.config.sections import TrainSection
+from turncredit.training.engine.engine import RunEngine
+from turncredit.training.environments import Environments
+from turncredit.training.forest.fork_values import ForkValues, ValuedTurns
+from turncredit.training.played import Played, refuse_empty
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
+from turncredit.training.sampling.group_draws import DrawnGroup
+from turncredit.training.sampling.grown_groups import PlayedGroup, joined_once
+from turncredit.training.sampling.run_sampling import RunSampling
+from turncredit.training.states import State
 
 __all__ = ["Played", "Rollouts", "SynchronousRollouts"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from turnwise.agents.instructions import PARTS, instructions, merged
-from turnwise.agents.json_types import JsonObject
-from turnwise.envs.parts import name_of
-from turnwise.training.config.run import Run
-from turnwise.training.config.sections import AgentSection
-from turnwise.training.run_folder.paths import run_of
+from turncredit.agents.instructions import PARTS, instructions, merged
+from turncredit.agents.json_types import JsonObject
+from turncredit.envs.parts import name_of
+from turncredit.training.config.run import Run
+from turncredit.training.config.sections import AgentSection
+from turncredit.training.run_folder.paths import run_of
 
 __all__ = ["with_instructions"]
 

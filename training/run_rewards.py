@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from turnwise.credit.errors import MissingColumn
-from turnwise.registry import is_untrusted
+from turncredit.credit.errors import MissingColumn
+from turncredit.registry import is_untrusted
 
 if TYPE_CHECKING:
-    from turnwise.credit import Steps
-    from turnwise.training.config.run import Run
-    from turnwise.training.sampling import RewardRule
+    from turncredit.credit import Steps
+    from turncredit.training.config.run import Run
+    from turncredit.training.sampling import RewardRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class RunRewards:
             run: the configuration, in its stage.
             iteration: see the attributes.
         """
-        from turnwise.training.config.sections import chosen
-        from turnwise.training.errors import ConfigError
-        from turnwise.training.sampling.reward_rules.catalogue import get_reward_rule
+        from turncredit.training.config.sections import chosen
+        from turncredit.training.errors import ConfigError
+        from turncredit.training.sampling.reward_rules.catalogue import get_reward_rule
 
         rules: list[RewardRule] = []
         try:
@@ -64,7 +64,7 @@ class RunRewards:
 
     def __call__(self, steps: Steps) -> Steps:
         """Return the table with these rewards, or as it is, with a warning, where it lacks what a rule reads."""
-        from turnwise.training.sampling.applied_rewards import AppliedRewards
+        from turncredit.training.sampling.applied_rewards import AppliedRewards
 
         try:
             return AppliedRewards(self.rules, self.total)(steps, self.iteration)
@@ -93,9 +93,9 @@ def run_at(file: Path) -> tuple[Run | None, int]:
     Raises:
         ConfigError: the run's file cannot be read.
     """
-    from turnwise.training.run_folder.metrics import METRICS, read_events
-    from turnwise.training.run_folder.paths import run_of
-    from turnwise.training.stages import run_in_stage
+    from turncredit.training.run_folder.metrics import METRICS, read_events
+    from turncredit.training.run_folder.paths import run_of
+    from turncredit.training.stages import run_in_stage
 
     run, iteration = run_of(file), finished_before(file)
     if run is None or not run.stages:

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from turnwise.training.config.run import Run
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.environments import Environments
-from turnwise.training.forest.places import CouldWin
-from turnwise.training.groups_in_play import GroupsInPlay
-from turnwise.training.run_folder.trajectory_store import GroupFiles
-from turnwise.training.sampling.applied_rewards import AppliedRewards
-from turnwise.training.sampling.forest_growth import Forest
-from turnwise.training.sampling.group_draws import GroupDraws
-from turnwise.training.sampling.grown_groups import GrowingGroups
-from turnwise.training.sampling.run_memory import RunMemory
-from turnwise.training.sampling.run_sampling import RunSampling
-from turnwise.training.sampling.sampling_files import SamplingFiles
-from turnwise.training.sampling.sampling_rules import SamplingRules
+from turncredit.training.config.run import Run
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.environments import Environments
+from turncredit.training.forest.places import CouldWin
+from turncredit.training.groups_in_play import GroupsInPlay
+from turncredit.training.run_folder.trajectory_store import GroupFiles
+from turncredit.training.sampling.applied_rewards import AppliedRewards
+from turncredit.training.sampling.forest_growth import Forest
+from turncredit.training.sampling.group_draws import GroupDraws
+from turncredit.training.sampling.grown_groups import GrowingGroups
+from turncredit.training.sampling.run_memory import RunMemory
+from turncredit.training.sampling.run_sampling import RunSampling
+from turncredit.training.sampling.sampling_files import SamplingFiles
+from turncredit.training.sampling.sampling_rules import SamplingRules
 
 __all__ = ["OTHER_PARENTS", "SamplingParts"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from turnwise.training.config.coefficient_schedules import CoefficientSchedule
-from turnwise.training.objectives.run_objective import Objective
+from turncredit.training.config.coefficient_schedules import CoefficientSchedule
+from turncredit.training.objectives.run_objective import Objective
 
 
 class ScheduledObjective:

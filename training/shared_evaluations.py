@@ -14,15 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.agents.files.folder_lock import locked
-from turnwise.agents.json_types import JsonObject
-from turnwise.evaluation.panels import Panel, panel_json
-from turnwise.evaluation.results import EvaluationResult
-from turnwise.tools.bounded_input import read_json
-from turnwise.training.config.run import Run
-from turnwise.training.run_folder.checkpoint import MANIFEST, Checkpoints
-from turnwise.training.versions import describe
+from turncredit.agents.errors import EvaluationError
+from turncredit.agents.files.folder_lock import locked
+from turncredit.agents.json_types import JsonObject
+from turncredit.evaluation.panels import Panel, panel_json
+from turncredit.evaluation.results import EvaluationResult
+from turncredit.tools.bounded_input import read_json
+from turncredit.training.config.run import Run
+from turncredit.training.run_folder.checkpoint import MANIFEST, Checkpoints
+from turncredit.training.versions import describe
 
 __all__ = ["SharedEvaluations"]
 

@@ -3,11 +3,11 @@
 Not included: engines on the GPUs of learners on several machines, which nothing starts yet.
 """
 
-from turnwise.agents.samplers.vllm.arguments import replicas_of
-from turnwise.training.config.cluster import gpus_of_engine
-from turnwise.training.config.run import Run
+from turncredit.agents.samplers.vllm.arguments import replicas_of
+from turncredit.training.config.cluster import gpus_of_engine
+from turncredit.training.config.run import Run
 
-PROGRAM = "-m turnwise.cli.main train"
+PROGRAM = "-m turncredit.cli.main train"
 
 
 def start_command(run: Run, engines: int, learners: int, machine: int) -> str:
@@ -24,7 +24,7 @@ def start_command(run: Run, engines: int, learners: int, machine: int) -> str:
     words = _options(run, engines, learners) if run.sampler.engine == "vllm" else []
     if run.sampler.engine != "vllm" and learners > 1:  # one engine, on the GPU of the first rank
         return ""
-    start = f"torchrun --nproc-per-node {learners} {PROGRAM}" if learners > 1 else "turnwise train"
+    start = f"torchrun --nproc-per-node {learners} {PROGRAM}" if learners > 1 else "turncredit train"
     return " ".join([start, "RUN.toml", *words])
 
 
@@ -68,4 +68,4 @@ def _on_cluster(run: Run, engines: int, learners: int) -> str:
         return ""
     words = [f"cluster.address={run.cluster.address or 'auto'}"]
     words.append(f"cluster.engines={engines // gpus_of_engine(run.sampler.options)}")
-    return " ".join(["turnwise train RUN.toml", *words, *([f"cluster.learners={learners}"] if learners > 1 else [])])
+    return " ".join(["turncredit train RUN.toml", *words, *([f"cluster.learners={learners}"] if learners > 1 else [])])

@@ -3,15 +3,15 @@
 from contextlib import ExitStack
 from dataclasses import replace
 
-from turnwise.agents.errors import AgentError
-from turnwise.training.errors import ConfigError, EngineMismatch, VocabularyMismatch
-from turnwise.training.learner.learner import Learner
-from turnwise.training.loop import TrainingLoop
-from turnwise.training.parts import RunParts, prepare
-from turnwise.training.run_folder.checkpoint import Restored
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.recovery import Recovery
-from turnwise.training.stages import Stages, run_in_stage
+from turncredit.agents.errors import AgentError
+from turncredit.training.errors import ConfigError, EngineMismatch, VocabularyMismatch
+from turncredit.training.learner.learner import Learner
+from turncredit.training.loop import TrainingLoop
+from turncredit.training.parts import RunParts, prepare
+from turncredit.training.run_folder.checkpoint import Restored
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.recovery import Recovery
+from turncredit.training.stages import Stages, run_in_stage
 
 __all__ = ["train_stages"]
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from turnwise.training.config.run import Run
-from turnwise.training.config.stages import StageSection
-from turnwise.training.config.toml import literal
-from turnwise.training.errors import ConfigError
-from turnwise.training.states import State
+from turncredit.training.config.run import Run
+from turncredit.training.config.stages import StageSection
+from turncredit.training.config.toml import literal
+from turncredit.training.errors import ConfigError
+from turncredit.training.states import State
 
 __all__ = ["Stages", "check_stages", "run_in_stage", "stage_runs"]
 

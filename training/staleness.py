@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.trajectory import Group
-from turnwise.credit.advantages import Advantages
-from turnwise.training.batch.batch import Batch
-from turnwise.training.objectives.sources import POLICY
+from turncredit.agents.trajectory import Group
+from turncredit.credit.advantages import Advantages
+from turncredit.training.batch.batch import Batch
+from turncredit.training.objectives.sources import POLICY
 
 OLDEST_SHOWN = 8
 """Ages above this one are counted together."""

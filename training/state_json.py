@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.training.errors import TrainingError
+from turncredit.training.errors import TrainingError
 
 _BASIC = (str, bool, int, float, type(None))
 _KIND = "kind"

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from turnwise.envs.parts import part_of
-from turnwise.envs.rotation import Rotation
-from turnwise.training.errors import CheckpointError, TrainingError
-from turnwise.training.states import State
+from turncredit.envs.parts import part_of
+from turncredit.envs.rotation import Rotation
+from turncredit.training.errors import CheckpointError, TrainingError
+from turncredit.training.states import State
 
 
 class TaskSampler:

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.credit.columns import Floats
-from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.played import Played
-from turnwise.training.sampling.grown_groups import PlayedGroup
-from turnwise.training.sampling.sampling_metrics import growth_metrics
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.credit.columns import Floats
+from turncredit.training.batch.batch import Batch, pack
+from turncredit.training.played import Played
+from turncredit.training.sampling.grown_groups import PlayedGroup
+from turncredit.training.sampling.sampling_metrics import growth_metrics
 
 __all__ = ["answer_gains", "with_best_teachers"]
 

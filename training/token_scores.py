@@ -5,19 +5,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.models.tokenization import codec_of
-from turnwise.agents.trajectory import Group
-from turnwise.credit.columns import Floats
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.sampling_temperature import SamplingTemperature
-from turnwise.training.batch.scores import Scores
-from turnwise.training.batch.token_advantages import AppliedTransform
-from turnwise.training.learner.group_arrays import group_arrays
-from turnwise.training.learner.learner import Learner
-from turnwise.training.objectives.sources import TEACHER
-from turnwise.training.played import Played
-from turnwise.training.teacher_ranks import with_best_teachers
+from turncredit.agents.agent import Agent
+from turncredit.agents.models.tokenization import codec_of
+from turncredit.agents.trajectory import Group
+from turncredit.credit.columns import Floats
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.sampling_temperature import SamplingTemperature
+from turncredit.training.batch.scores import Scores
+from turncredit.training.batch.token_advantages import AppliedTransform
+from turncredit.training.learner.group_arrays import group_arrays
+from turncredit.training.learner.learner import Learner
+from turncredit.training.objectives.sources import TEACHER
+from turncredit.training.played import Played
+from turncredit.training.teacher_ranks import with_best_teachers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,22 +6,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.files.folder_lock import locked
-from turnwise.agents.models.model_folder import ModelFolder
-from turnwise.training.config.run import Run
-from turnwise.training.config.template_date import with_date
-from turnwise.training.learner.policy import find_policy
-from turnwise.training.parts import RunParts, prepare
-from turnwise.training.preflight.shared_card import lay_out_card
-from turnwise.training.run_folder.events import OnEvent, Reporter
-from turnwise.training.run_folder.folder import begin, check_resumable
-from turnwise.training.run_folder.paths import with_checkpoint
-from turnwise.training.run_folder.recovery import find_restart, open_metrics, restore_learner
-from turnwise.training.staged_run import train_stages
+from turncredit.agents.device_memory import DeviceMemory
+from turncredit.agents.files.folder_lock import locked
+from turncredit.agents.models.model_folder import ModelFolder
+from turncredit.training.config.run import Run
+from turncredit.training.config.template_date import with_date
+from turncredit.training.learner.policy import find_policy
+from turncredit.training.parts import RunParts, prepare
+from turncredit.training.preflight.shared_card import lay_out_card
+from turncredit.training.run_folder.events import OnEvent, Reporter
+from turncredit.training.run_folder.folder import begin, check_resumable
+from turncredit.training.run_folder.paths import with_checkpoint
+from turncredit.training.run_folder.recovery import find_restart, open_metrics, restore_learner
+from turncredit.training.staged_run import train_stages
 
 if TYPE_CHECKING:
-    from turnwise.training.learner.rank_commands import Leader
+    from turncredit.training.learner.rank_commands import Leader
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ def train(
         run: the configuration.
         resume: continue from the last checkpoint in run.folder, or from the beginning if there is none.
         on_event: called with every event, on this thread.
-        leader: commands the other ranks if several train the policy (`turnwise.training.learner.rank_commands`).
+        leader: commands the other ranks if several train the policy (`turncredit.training.learner.rank_commands`).
         evaluated: folder of evaluations before training that this run shares with others
-            (`turnwise.training.shared_evaluations`); None: it makes its own.
+            (`turncredit.training.shared_evaluations`); None: it makes its own.
 
     Returns:
         How it ended. Ctrl-C ends a run at the last finished iteration, with a checkpoint.
@@ -72,7 +72,7 @@ def train(
         EnvError, AgentError, CreditError: from the parts.
     """
     if leader is None and run.cluster.address and run.cluster.learners > 1:
-        from turnwise.training.learner.cluster_ranks import cluster_ranks  # it imports FSDP, which takes a while
+        from turncredit.training.learner.cluster_ranks import cluster_ranks  # it imports FSDP, which takes a while
 
         with cluster_ranks(run) as leader:
             return train(run, resume=resume, on_event=on_event, leader=leader, evaluated=evaluated)

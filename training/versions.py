@@ -5,7 +5,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypedDict
 
-PACKAGES = ("turnwise", "torch", "transformers", "tokenizers", "numpy", "gymnasium")
+PACKAGES = ("turncredit", "torch", "transformers", "tokenizers", "numpy", "gymnasium")
 """Packages whose versions are recorded."""
 
 

@@ -9,8 +9,8 @@ import logging
 import os
 from typing import Any, Final
 
-from turnwise.agents.cluster.head import greet
-from turnwise.agents.errors import SamplerError
+from turncredit.agents.cluster.head import greet
+from turncredit.agents.errors import SamplerError
 
 __all__ = ["check_address", "own_cores", "require_ray"]
 
@@ -27,7 +27,7 @@ def require_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise SamplerError("a cluster needs Ray; pip install 'turnwise[ray]'") from error
+        raise SamplerError("a cluster needs Ray; pip install 'turncredit[ray]'") from error
     return ray
 
 

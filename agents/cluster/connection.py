@@ -21,12 +21,12 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from turnwise.agents.cluster.checks import check_address, own_cores, require_ray
-from turnwise.agents.cluster.head import HeadWatch
-from turnwise.agents.cluster.settings import ClusterNode, ClusterSettings
-from turnwise.agents.errors import SamplerError
-from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
-from turnwise.processes.failures import complete, message_of
+from turncredit.agents.cluster.checks import check_address, own_cores, require_ray
+from turncredit.agents.cluster.head import HeadWatch
+from turncredit.agents.cluster.settings import ClusterNode, ClusterSettings
+from turncredit.agents.errors import SamplerError
+from turncredit.processes.deadlines import DeadlinePassed, call_in_thread, wait
+from turncredit.processes.failures import complete, message_of
 
 __all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings"]
 
@@ -70,7 +70,7 @@ class Cluster:
         self._room: Any = None
         self._workers_room: Any = None
         self._closed = False
-        self._answers = ThreadPoolExecutor(1, thread_name_prefix="turnwise-cluster-answers")
+        self._answers = ThreadPoolExecutor(1, thread_name_prefix="turncredit-cluster-answers")
         self._waiting: set[Future[object]] = set()
         with Cluster._lock:
             if not self._ray.is_initialized():

@@ -1,7 +1,7 @@
 """What runs inside the process of an engine: a sampler, made from its settings, behind calls that can be pickled.
 
 Errors are returned instead of raised, since Ray would wrap what is raised into its own exceptions with a traceback as
-text. An exception that leaves this process is one of `turnwise.agents.errors`.
+text. An exception that leaves this process is one of `turncredit.agents.errors`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TypeVar
 
-from turnwise.agents.cluster.weight_chunks import WeightChunk, join_chunks
-from turnwise.agents.errors import AgentError, SamplerError
-from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
-from turnwise.agents.samplers.wrappers import make_sampler
-from turnwise.registry import ImportRules, adopt_import_rules
+from turncredit.agents.cluster.weight_chunks import WeightChunk, join_chunks
+from turncredit.agents.errors import AgentError, SamplerError
+from turncredit.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
+from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.registry import ImportRules, adopt_import_rules
 
 __all__ = ["EngineFacts", "EngineHost"]
 
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 class EngineFacts:
     """What the driver must know about an engine."""
 
-    turnwise: str
+    turncredit: str
     """Version of the package on its node."""
     tokenizer: Tokenizer | None
     """Of an engine that found its tokenizer by itself; None if the driver gave it, or there is none."""
@@ -136,7 +136,7 @@ class EngineHost:
             )
         self._opened = sampler = make_sampler(name, settings, SamplerError)
         return EngineFacts(
-            turnwise=version_of("turnwise"),
+            turncredit=version_of("turncredit"),
             tokenizer=sampler.tokenizer if settings.tokenizer is None else None,
             has_tokenizer=sampler.tokenizer is not None,
             context=sampler.context,

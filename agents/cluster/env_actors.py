@@ -14,14 +14,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from turnwise.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
-from turnwise.agents.rollouts.env_processes import EnvProcesses
-from turnwise.envs.host import new_host
-from turnwise.processes.child_process import CallFailed, ProcessDied, answer_bytes, call_bytes
-from turnwise.processes.concurrent_process import ConcurrentProcess
-from turnwise.processes.deadlines import DeadlinePassed
-from turnwise.processes.failures import complete, deliverable, message_of
-from turnwise.registry import ImportRules, adopt_import_rules, import_rules
+from turncredit.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
+from turncredit.agents.rollouts.env_processes import EnvProcesses
+from turncredit.envs.host import new_host
+from turncredit.processes.child_process import CallFailed, ProcessDied, answer_bytes, call_bytes
+from turncredit.processes.concurrent_process import ConcurrentProcess
+from turncredit.processes.deadlines import DeadlinePassed
+from turncredit.processes.failures import complete, deliverable, message_of
+from turncredit.registry import ImportRules, adopt_import_rules, import_rules
 
 __all__ = ["EnvActors"]
 
@@ -74,7 +74,7 @@ class EnvActor:
     def __init__(self, rules: ImportRules, threads: bool) -> None:
         """Find modules where the driver finds them, as far as this node has the folders, and start the process."""
         adopt_import_rules(rules)
-        self._process = ConcurrentProcess(new_host, threads=threads, name="turnwise-environments")
+        self._process = ConcurrentProcess(new_host, threads=threads, name="turncredit-environments")
 
     async def call(self, lane: int, seconds: float | None, arguments: bytes) -> tuple[bytes, int]:
         """Return the answer to a call, with its exception if it raised one, as `answer_bytes` writes it.
@@ -105,7 +105,7 @@ class EnvActor:
 
 
 class _ActorProcess:
-    """What stands for the process of an actor (`turnwise.agents.rollouts.env_processes.HostProcess`)."""
+    """What stands for the process of an actor (`turncredit.agents.rollouts.env_processes.HostProcess`)."""
 
     def __init__(self, cluster: Cluster, threads: bool, cpus: float | None = None) -> None:
         self._cluster = cluster

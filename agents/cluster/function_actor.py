@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 
-from turnwise.registry import ImportRules, adopt_import_rules
+from turncredit.registry import ImportRules, adopt_import_rules
 
 __all__ = ["FunctionActor"]
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from turnwise.agents.errors import EngineFailed
+from turncredit.agents.errors import EngineFailed
 
 REACH = 2.0
 """Seconds in which the address of a cluster must accept a connection, and then answer; Ray itself tries for minutes."""
@@ -57,7 +57,7 @@ class HeadWatch:
         self.lost = False
         self.on_loss: list[Callable[[], object]] = []
         self._over = threading.Event()
-        threading.Thread(target=self._look, name="turnwise-cluster-head", daemon=True).start()
+        threading.Thread(target=self._look, name="turncredit-cluster-head", daemon=True).start()
 
     def check(self) -> None:
         """Check that the head is there.

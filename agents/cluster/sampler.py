@@ -20,16 +20,16 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
-from turnwise.agents.cluster.engine_host import EngineFacts, EngineHost
-from turnwise.agents.cluster.weight_chunks import CHUNK, split_weights
-from turnwise.agents.errors import AgentError, EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.models.weights import Weights, WeightSource
-from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
-from turnwise.agents.samplers.routing import Changes, Engine, EngineState, Routes
-from turnwise.agents.samplers.token_requests import check_sample
-from turnwise.registry import import_rules
+from turncredit.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
+from turncredit.agents.cluster.engine_host import EngineFacts, EngineHost
+from turncredit.agents.cluster.weight_chunks import CHUNK, split_weights
+from turncredit.agents.errors import AgentError, EngineFailed, RequestFailed, SamplerError
+from turncredit.agents.models.weights import Weights, WeightSource
+from turncredit.agents.samplers.background import BackgroundLoop
+from turncredit.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
+from turncredit.agents.samplers.routing import Changes, Engine, EngineState, Routes
+from turncredit.agents.samplers.token_requests import check_sample
+from turncredit.registry import import_rules
 
 __all__ = ["ClusterSampler"]
 
@@ -62,7 +62,7 @@ class ClusterSampler(Sampler):
     """Samples from several engines on a Ray cluster.
 
     A request goes to the engine that holds its episode's cache, or that of its parent, otherwise to the one with the
-    fewest episodes (`turnwise.agents.samplers.routing`). Weights go through the object store in chunks; each engine
+    fewest episodes (`turncredit.agents.samplers.routing`). Weights go through the object store in chunks; each engine
     loads them as soon as it has answered the requests that it has, or in the middle of them after `interrupt`, if it
     can.
     """
@@ -99,7 +99,7 @@ class ClusterSampler(Sampler):
         self._idle = Changes()  # engines that have answered all that they had
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._loop = BackgroundLoop("turnwise-cluster")
+        self._loop = BackgroundLoop("turncredit-cluster")
         self._cluster = Cluster(cluster)
         try:
             self._facts = self._loop.call(self._open())
@@ -359,10 +359,12 @@ class ClusterSampler(Sampler):
         """Start all engines; the first error ends it."""
         await self._cluster.reserve()
         facts = await asyncio.gather(*(self._start_first(engine) for engine in self._engines))
-        mine = version_of("turnwise")
-        other = next((engine.turnwise for engine in facts if engine.turnwise != mine), None)
+        mine = version_of("turncredit")
+        other = next((engine.turncredit for engine in facts if engine.turncredit != mine), None)
         if other:
-            raise SamplerError(f"a node has turnwise {other}, but this process has {mine}; install the same everywhere")
+            raise SamplerError(
+                f"a node has turncredit {other}, but this process has {mine}; install the same everywhere"
+            )
         return facts[0]
 
     async def _start_first(self, engine: Engine) -> EngineFacts:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.models.checkpoint_layout import buffer_names, checkpoint_tensors, lasting_addresses
-from turnwise.agents.models.weights import WeightSource, is_adapter, is_module
+from turncredit.agents.models.checkpoint_layout import buffer_names, checkpoint_tensors, lasting_addresses
+from turncredit.agents.models.weights import WeightSource, is_adapter, is_module
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +53,7 @@ def split_weights(weights: WeightSource, size: int = CHUNK, dtype: str = "") -> 
         SamplerError: the weights are none of these.
     """
     if isinstance(weights, Path) and is_adapter(weights):
-        from turnwise.agents.models.model_folder import load_model
+        from turncredit.agents.models.model_folder import load_model
 
         weights = load_model(weights)
     exact = buffer_names(weights) if is_module(weights) else None

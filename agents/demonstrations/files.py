@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.trajectory_files import iteration_files, read_trajectories
-from turnwise.agents.interchange.chat_records import DEMONSTRATION_FORMATS, read_record
-from turnwise.agents.interchange.conversations import Demonstration, with_actions
-from turnwise.agents.interchange.imported_folder import IMITATED, mistakes_of
-from turnwise.agents.prompts.parsing import Parsed
-from turnwise.agents.trajectory import Trajectory
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.readers import Record, read_records
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.trajectory_files import iteration_files, read_trajectories
+from turncredit.agents.interchange.chat_records import DEMONSTRATION_FORMATS, read_record
+from turncredit.agents.interchange.conversations import Demonstration, with_actions
+from turncredit.agents.interchange.imported_folder import IMITATED, mistakes_of
+from turncredit.agents.prompts.parsing import Parsed
+from turncredit.agents.trajectory import Trajectory
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.readers import Record, read_records
 
 __all__ = ["read_demonstrations"]
 

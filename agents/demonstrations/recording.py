@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import SupportsFloat
 
-from turnwise.agents.errors import AgentError
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.rollouts.env_pool import StepResult, step_result
-from turnwise.agents.trajectory import Stop, Trajectory, Turn
+from turncredit.agents.errors import AgentError
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.rollouts.env_pool import StepResult, step_result
+from turncredit.agents.trajectory import Stop, Trajectory, Turn
 
 __all__ = ["EpisodeRecorder", "append_episode"]
 
@@ -25,7 +25,7 @@ __all__ = ["EpisodeRecorder", "append_episode"]
 class EpisodeRecorder:
     """Collects the turns of one episode from what the environment returns.
 
-    The turns have no token ids: `tokenize_trajectory` of `turnwise.agents.demonstrations.tokens` adds those of the
+    The turns have no token ids: `tokenize_trajectory` of `turncredit.agents.demonstrations.tokens` adds those of the
     model that imitates.
     """
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import PromptError
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.trajectory import Trajectory, Turn
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import PromptError
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.trajectory import Trajectory, Turn
 
 __all__ = ["tokenize_trajectory"]
 

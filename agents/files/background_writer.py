@@ -6,9 +6,9 @@ import os
 from collections import deque
 from concurrent.futures import Future
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.trajectory import Trajectory
-from turnwise.processes.deadlines import WorkerThread
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.trajectory import Trajectory
+from turncredit.processes.deadlines import WorkerThread
 
 __all__ = ["BackgroundWriter"]
 
@@ -35,7 +35,7 @@ class BackgroundWriter:
         while self._pending and self._pending[0].done():
             self._pending.popleft().result()
         if self._thread is None:
-            self._thread = WorkerThread("turnwise-trajectories")
+            self._thread = WorkerThread("turncredit-trajectories")
         self._pending.append(self._thread.submit(self._writer.write, trajectory))
 
     def close(self) -> None:

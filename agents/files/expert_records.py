@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.token_experts import Experts, TurnExperts
+from turncredit.agents.errors import StoreError
+from turncredit.agents.token_experts import Experts, TurnExperts
 
 TYPES = ("uint8", "uint16")
 """Types that numbers of experts are stored in."""

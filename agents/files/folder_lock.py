@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from turnwise.agents.errors import FolderInUse, StoreError
+from turncredit.agents.errors import FolderInUse, StoreError
 
 __all__ = ["check_lock", "locked"]
 

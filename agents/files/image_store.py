@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.root_errors import StoreError
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.content import ImagePart
+from turncredit.agents.root_errors import StoreError
+from turncredit.agents.trajectory import Trajectory
 
 __all__ = ["ImageStore", "images_of"]
 

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from turnwise.agents.errors import EvaluationError, StoreError
-from turnwise.agents.files.trajectory_files import name_file_in_errors
-from turnwise.agents.json_types import JsonObject
-from turnwise.tools import bounded_input
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.visible_text import encodable, json_text
+from turncredit.agents.errors import EvaluationError, StoreError
+from turncredit.agents.files.trajectory_files import name_file_in_errors
+from turncredit.agents.json_types import JsonObject
+from turncredit.tools import bounded_input
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.visible_text import encodable, json_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

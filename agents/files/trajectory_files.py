@@ -4,7 +4,7 @@ The suffix of the file decides how it is written: ``.jsonl``, ``.jsonl.gz``, ``.
 that extends the prompt and response of the turn before is stored as the ids that it adds, so the size of a conversation
 is linear in its length.
 
-Images are stored beside the file (see `turnwise.agents.files.image_store`), and turns refer to them.
+Images are stored beside the file (see `turncredit.agents.files.image_store`), and turns refer to them.
 
 A process that is killed leaves at most one incomplete line, the last. Reading skips it with a `TornLine` warning, and
 appending removes it. Any other line that cannot be read is an error.
@@ -24,14 +24,14 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.expert_records import experts_of_record, experts_record
-from turnwise.agents.files.image_store import ImageStore, images_of
-from turnwise.agents.token_experts import TurnExperts
-from turnwise.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
-from turnwise.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
-from turnwise.tools.visible_text import json_text
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.expert_records import experts_of_record, experts_record
+from turncredit.agents.files.image_store import ImageStore, images_of
+from turncredit.agents.token_experts import TurnExperts
+from turncredit.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
+from turncredit.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
+from turncredit.tools.visible_text import json_text
 
 VERSION = 1
 """Version of the format; readers refuse others."""
@@ -402,7 +402,7 @@ def _zstandard() -> Any:
     try:
         import zstandard
     except ImportError as error:
-        raise StoreError("files ending in .zst need zstandard: pip install 'turnwise[train]'") from error
+        raise StoreError("files ending in .zst need zstandard: pip install 'turncredit[train]'") from error
     return zstandard
 
 

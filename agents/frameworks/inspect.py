@@ -2,7 +2,7 @@
 
     inspect eval file.py --model openai/gpt-4o       with `@task def household(): return environment_task(...)` in it
 
-The model gets the same messages as any other model in turnwise, and its answers are parsed by the agent.
+The model gets the same messages as any other model in turncredit, and its answers are parsed by the agent.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.models.weights import Weights
-from turnwise.agents.rollouts.env_pool import MakeEnv
-from turnwise.agents.rollouts.episode import play
-from turnwise.agents.samplers.base import Completion, Request, Sampler
-from turnwise.agents.trajectory import Finish
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.models.weights import Weights
+from turncredit.agents.rollouts.env_pool import MakeEnv
+from turncredit.agents.rollouts.episode import play
+from turncredit.agents.samplers.base import Completion, Request, Sampler
+from turncredit.agents.trajectory import Finish
 
 __all__ = ["InspectSampler", "environment_task"]
 
@@ -116,7 +116,7 @@ def _solver(make: MakeEnv, agent: Agent, seed: int) -> Any:
     from inspect_ai.model import ChatMessageAssistant, ChatMessageUser
     from inspect_ai.solver import solver
 
-    @solver(name="turnwise_episode")  # type: ignore[untyped-decorator]
+    @solver(name="turncredit_episode")  # type: ignore[untyped-decorator]
     def episode() -> Any:
         async def solve(state: Any, generate: object) -> Any:
             env = make()

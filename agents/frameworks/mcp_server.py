@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, cast
 
-from turnwise.agents.errors import EnvFailure
-from turnwise.agents.frameworks.session import ClientSession
-from turnwise.agents.rollouts.env_pool import MakeEnv, StepResult
-from turnwise.agents.samplers.openai.messages import data_url
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.tools.functions import BadCall, Call
+from turncredit.agents.errors import EnvFailure
+from turncredit.agents.frameworks.session import ClientSession
+from turncredit.agents.rollouts.env_pool import MakeEnv, StepResult
+from turncredit.agents.samplers.openai.messages import data_url
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.tools.functions import BadCall, Call
 
 if TYPE_CHECKING:
     import mcp.types as types
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EnvironmentTools", "create_app", "serve_stdio"]
 
-_MISSING: Final = "an MCP server needs the package mcp: pip install 'turnwise[mcp]'"
+_MISSING: Final = "an MCP server needs the package mcp: pip install 'turncredit[mcp]'"
 _STDIO: Final = "stdio"
 _RESET: Final = "Begin a new episode and return the task. Call it before anything else, and again after the end."
 _STEP: Final = "Take an action in the environment and return what the agent observes then."
@@ -164,8 +164,8 @@ class EnvironmentTools:
             self._episodes.pop(key).session.close()
 
 
-def create_app(tools: EnvironmentTools, *, name: str = "turnwise", idle: float | None = None) -> FastAPI:
-    """Return the application at /mcp, for `turnwise.processes.serving` with `websockets=True`.
+def create_app(tools: EnvironmentTools, *, name: str = "turncredit", idle: float | None = None) -> FastAPI:
+    """Return the application at /mcp, for `turncredit.processes.serving` with `websockets=True`.
 
     Args:
         tools: the tools.
@@ -184,7 +184,7 @@ def create_app(tools: EnvironmentTools, *, name: str = "turnwise", idle: float |
     return cast("FastAPI", app)
 
 
-def serve_stdio(tools: EnvironmentTools, *, name: str = "turnwise") -> None:
+def serve_stdio(tools: EnvironmentTools, *, name: str = "turncredit") -> None:
     """Serve one client over standard input and output, until it closes them.
 
     Raises:
@@ -244,7 +244,7 @@ def _result(result: StepResult, episode: str, *, plain: bool) -> dict[str, objec
         for part in result.images
     ]
     if plain:
-        meta = {f"turnwise/{key}": value for key, value in facts.items()}
+        meta = {f"turncredit/{key}": value for key, value in facts.items()}
         return {"content": content, "_meta": meta, "isError": result.valid is False}
     if result.admissible is not None:
         facts["admissible_actions"] = list(result.admissible)

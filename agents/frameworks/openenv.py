@@ -21,33 +21,33 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, create_model
 
-from turnwise.agents.errors import EnvFailure
-from turnwise.agents.frameworks.session import ClientSession
-from turnwise.agents.frameworks.task_lists import TaskLists, TaskTable
-from turnwise.agents.rollouts.env_pool import MakeEnv, StepResult
-from turnwise.agents.samplers.openai.messages import data_url
+from turncredit.agents.errors import EnvFailure
+from turncredit.agents.frameworks.session import ClientSession
+from turncredit.agents.frameworks.task_lists import TaskLists, TaskTable
+from turncredit.agents.rollouts.env_pool import MakeEnv, StepResult
+from turncredit.agents.samplers.openai.messages import data_url
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "OpenEnv's server needs the package openenv: pip install 'turnwise[openenv]'"
+_MISSING: Final = "OpenEnv's server needs the package openenv: pip install 'turncredit[openenv]'"
 
 
 def create_app(
     make: MakeEnv,
     *,
-    name: str = "turnwise",
+    name: str = "turncredit",
     sessions: int = 64,
     idle: float | None = None,
     deadline: float = 60.0,
     split: str = "train",
 ) -> FastAPI:
-    """Return OpenEnv's application for an environment; `turnwise.processes.serving` runs it with `websockets=True`.
+    """Return OpenEnv's application for an environment; `turncredit.processes.serving` runs it with `websockets=True`.
 
     Args:
-        make: makes an environment, such as `functools.partial(turnwise.envs.make, "turnwise/Household-v0")`.
+        make: makes an environment, such as `functools.partial(turncredit.envs.make, "turncredit/Household-v0")`.
         name: name of the environment, for OpenEnv's clients.
         sessions: maximum number of clients at once; a further one is refused.
         idle: seconds after which a client that sends nothing loses its environment; None: never.
@@ -132,7 +132,7 @@ def _environment_class(name: str) -> Any:
             return State(episode_id=self.episode or None, step_count=self.session.turns, **self.session.facts())
 
         def get_metadata(self) -> object:
-            return EnvironmentMetadata(name=name, description=f"{name}, served by turnwise", version="1.0.0")
+            return EnvironmentMetadata(name=name, description=f"{name}, served by turncredit", version="1.0.0")
 
         def close(self) -> None:
             self.session.close()

@@ -17,8 +17,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from turnwise.agents.errors import EnvFailure
-from turnwise.envs import EnvError, make
+from turncredit.agents.errors import EnvFailure
+from turncredit.envs import EnvError, make
 
 __all__ = ["OpenEnvPackage"]
 
@@ -33,14 +33,14 @@ class OpenEnvPackage:
     Attributes:
         env_id: id of the environment.
         arguments: its arguments.
-        requirement: what pip installs to get turnwise, with the extra `openenv`.
+        requirement: what pip installs to get turncredit, with the extra `openenv`.
         rewards: lowest and highest reward of a step.
         sessions: clients that the server takes at once.
     """
 
     env_id: str
     arguments: Mapping[str, object]
-    requirement: str = "turnwise[openenv]"
+    requirement: str = "turncredit[openenv]"
     rewards: tuple[float, float] = (0.0, 1.0)
     sessions: int = 64
 
@@ -152,7 +152,7 @@ class OpenEnvPackage:
         arguments = " ".join(f"{name}={value}" for name, value in self.arguments.items())
         head = {"title": self.name, "sdk": "docker", "app_port": 8000, "tags": ["openenv"]}
         return (
-            f"---\n{_yaml(head)}---\n\n# {self.name}\n\n`{' '.join([self.env_id, arguments]).strip()}` of turnwise: "
+            f"---\n{_yaml(head)}---\n\n# {self.name}\n\n`{' '.join([self.env_id, arguments]).strip()}` of turncredit: "
             f'{count:,} tasks. `reset` takes `task` (an id) and `seed`; an action is `{{"action": "..."}}`.\n'
         )
 
@@ -167,8 +167,8 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from turnwise.agents.frameworks.openenv import create_app
-from turnwise.envs import make
+from turncredit.agents.frameworks.openenv import create_app
+from turncredit.envs import make
 
 app = create_app(partial(make, {env_id!r}, **{arguments!r}), name={env_id!r}, sessions={sessions}, split={split!r})
 

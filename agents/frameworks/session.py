@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 
-from turnwise.agents.errors import EnvFailure
-from turnwise.agents.rollouts.env_pool import EnvWorker, MakeEnv, StepResult
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
+from turncredit.agents.errors import EnvFailure
+from turncredit.agents.rollouts.env_pool import EnvWorker, MakeEnv, StepResult
+from turncredit.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 
 __all__ = ["ClientSession"]
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from functools import cached_property
 
-from turnwise.agents.errors import EnvFailure
-from turnwise.agents.rollouts.env_pool import MakeEnv
-from turnwise.envs.branch import find_method
+from turncredit.agents.errors import EnvFailure
+from turncredit.agents.rollouts.env_pool import MakeEnv
+from turncredit.envs.branch import find_method
 
 __all__ = ["TaskLists", "TaskTable"]
 

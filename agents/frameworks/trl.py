@@ -1,7 +1,7 @@
 """Episodes for TRL's GRPOTrainer: as a rollout function, or as an environment with a tool.
 
     rollout_function    plays whole episodes with an agent's own prompts; a completion is one episode. With
-                        `turnwise.credit.adapters.turn_advantages`, every turn gets an advantage of its own.
+                        `turncredit.credit.adapters.turn_advantages`, every turn gets an advantage of its own.
     ToolEnvironment     TRL generates, and the model acts by calling the tool `act`; TRL then trains plain GRPO. The
                         model's chat template needs tool calls.
 
@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.frameworks.session import ClientSession
-from turnwise.agents.rollouts.env_pool import MakeEnv, StepResult
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.wrappers import make_sampler
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.frameworks.session import ClientSession
+from turncredit.agents.rollouts.env_pool import MakeEnv, StepResult
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.agents.trajectory import Trajectory
 
 __all__ = ["ToolEnvironment", "episode_reward", "rollout_function"]
 
@@ -35,7 +35,7 @@ def rollout_function(
 ) -> RolloutFunction:
     """Return a `rollout_func` for GRPOTrainer that plays one episode for every prompt, which is the id of a task.
 
-    It samples with a sampler of turnwise, by default from the trainer's own module, and not with TRL's generation or
+    It samples with a sampler of turncredit, by default from the trainer's own module, and not with TRL's generation or
     its vLLM. The temperature is the trainer's, since its loss uses that one.
 
     Its result also has the lists `episode_reward` (None for an episode that failed), `turn_rewards`, `states` and

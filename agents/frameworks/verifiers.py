@@ -2,15 +2,15 @@
 
 A taskset of verifiers is a module, named by its id. household.py:
 
-    from turnwise.agents.frameworks.verifiers import taskset
+    from turncredit.agents.frameworks.verifiers import taskset
 
-    Tasks, Episodes = taskset("turnwise/Household-v0", level="tiny")
+    Tasks, Episodes = taskset("turncredit/Household-v0", level="tiny")
     __all__ = ["Tasks", "Episodes"]
 
     vf-eval @ household.toml          with `id = "household"` in [env.taskset]
 
-The model gets the messages that it gets in turnwise, and its answers are parsed by the agent. The sum of the rewards is
-verifiers' reward; score, success and turns are metrics.
+The model gets the messages that it gets in turncredit, and its answers are parsed by the agent. The sum of the rewards
+is verifiers' reward; score, success and turns are metrics.
 
 Not included: images, and native tools: the agent's actions are text.
 """
@@ -22,15 +22,15 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Final, Protocol
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EnvFailure, RequestFailed
-from turnwise.agents.instructions import agent_for
-from turnwise.agents.models.weights import Weights
-from turnwise.agents.rollouts.env_pool import EnvWorker
-from turnwise.agents.rollouts.episode import Episode, EpisodeSpec, sampling_seed
-from turnwise.agents.samplers.base import Completion, Request, Sampler
-from turnwise.agents.trajectory import Trajectory
-from turnwise.envs import make, maker
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EnvFailure, RequestFailed
+from turncredit.agents.instructions import agent_for
+from turncredit.agents.models.weights import Weights
+from turncredit.agents.rollouts.env_pool import EnvWorker
+from turncredit.agents.rollouts.episode import Episode, EpisodeSpec, sampling_seed
+from turncredit.agents.samplers.base import Completion, Request, Sampler
+from turncredit.agents.trajectory import Trajectory
+from turncredit.envs import make, maker
 
 __all__ = ["taskset"]
 
@@ -161,7 +161,7 @@ def taskset(env_id: str, *, deadline: float = 60.0, **arguments: object) -> tupl
             _record(interaction.trace, played)
 
     for member in (Tasks, TasksetEpisodes):
-        member.__module__ = "turnwise.agents.frameworks.verifiers"
+        member.__module__ = "turncredit.agents.frameworks.verifiers"
     return Tasks, TasksetEpisodes
 
 

@@ -17,24 +17,24 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.interchange.atif_references import CONTINUED, continued, has_subagents, referenced_files
-from turnwise.agents.interchange.conversations import (
+from turncredit.agents.errors import StoreError
+from turncredit.agents.interchange.atif_references import CONTINUED, continued, has_subagents, referenced_files
+from turncredit.agents.interchange.conversations import (
     ChatMessage,
     Demonstration,
     conversation_trajectory,
     messages_of,
     role_of,
 )
-from turnwise.agents.interchange.folders import episode_file, files_in
-from turnwise.agents.interchange.harbor_trials import Trial, trial_of
-from turnwise.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.tools.bounded_input import MAX_LINE, InputError, read_json
-from turnwise.tools.functions import Call
-from turnwise.tools.readers import read_records
-from turnwise.tools.visible_text import json_text
+from turncredit.agents.interchange.folders import episode_file, files_in
+from turncredit.agents.interchange.harbor_trials import Trial, trial_of
+from turncredit.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.tools.bounded_input import MAX_LINE, InputError, read_json
+from turncredit.tools.functions import Call
+from turncredit.tools.readers import read_records
+from turncredit.tools.visible_text import json_text
 
 __all__ = ["atif_document", "read_atif", "write_atif"]
 
@@ -58,7 +58,7 @@ def atif_document(exported: Exported, origin: Origin) -> dict[str, object]:
     assert isinstance(turns, list)
     extras: list[JsonObject] = [{} if origin.plain else {"extra": {KEY: entry}} for entry in turns]
     steps = list(_steps(trajectory, extras)) or [{"source": "system", "message": trajectory.error or ""}]
-    agent = {"name": "turnwise", "version": origin.version or "unknown"}
+    agent = {"name": "turncredit", "version": origin.version or "unknown"}
     return {
         "schema_version": VERSION,
         "session_id": origin.run,

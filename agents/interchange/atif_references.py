@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from turnwise.agents.json_types import JsonObject
-from turnwise.tools.bounded_input import MAX_LINE, InputError, read_json, read_text
+from turncredit.agents.json_types import JsonObject
+from turncredit.tools.bounded_input import MAX_LINE, InputError, read_json, read_text
 
 __all__ = ["CONTINUED", "continued", "has_subagents", "referenced_files"]
 

@@ -16,20 +16,20 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.interchange.conversations import (
+from turncredit.agents.errors import StoreError
+from turncredit.agents.interchange.conversations import (
     ChatMessage,
     Demonstration,
     conversation_trajectory,
     messages_of,
     role_of,
 )
-from turnwise.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored
-from turnwise.agents.json_types import JsonObject
-from turnwise.tools.bounded_input import InputError, parse_json
-from turnwise.tools.functions import BadCall, Call
-from turnwise.tools.readers import Fields, Record, RecordFormat, RecordFormats, read_records
-from turnwise.tools.visible_text import json_text
+from turncredit.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored
+from turncredit.agents.json_types import JsonObject
+from turncredit.tools.bounded_input import InputError, parse_json
+from turncredit.tools.functions import BadCall, Call
+from turncredit.tools.readers import Fields, Record, RecordFormat, RecordFormats, read_records
+from turncredit.tools.visible_text import json_text
 
 __all__ = [
     "DEMONSTRATION_FORMATS",

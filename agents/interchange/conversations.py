@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from turnwise.agents.prompts.parsing import Parsed
-from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.functions import BadCall, Call
-from turnwise.tools.functions.json_formats import parse_hermes, write_hermes
+from turncredit.agents.prompts.parsing import Parsed
+from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.functions import BadCall, Call
+from turncredit.tools.functions.json_formats import parse_hermes, write_hermes
 
 __all__ = [
     "ASSISTANT_ROLES",

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.trajectory_files import name_file_in_errors
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.trajectory_files import name_file_in_errors
 
 __all__ = ["episode_file", "files_in", "whole_output"]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from turnwise.agents.interchange.atif import read_atif, write_atif
-from turnwise.agents.interchange.chat_records import read_chat, read_conversations, write_chat
-from turnwise.agents.interchange.conversations import Demonstration
-from turnwise.agents.interchange.hub_dataset import read_dataset, write_dataset
-from turnwise.agents.interchange.inspect_logs import read_logs, write_logs
-from turnwise.agents.interchange.records import Exported, Origin
-from turnwise.agents.interchange.sts import read_sts, write_sts
+from turncredit.agents.interchange.atif import read_atif, write_atif
+from turncredit.agents.interchange.chat_records import read_chat, read_conversations, write_chat
+from turncredit.agents.interchange.conversations import Demonstration
+from turncredit.agents.interchange.hub_dataset import read_dataset, write_dataset
+from turncredit.agents.interchange.inspect_logs import read_logs, write_logs
+from turncredit.agents.interchange.records import Exported, Origin
+from turncredit.agents.interchange.sts import read_sts, write_sts
 
 __all__ = ["FORMATS", "TrajectoryFormat"]
 
@@ -37,7 +37,7 @@ class TrajectoryFormat:
         write: writes episodes to a new path; None: the format is only read.
         read: yields the episodes of a path; None: the format is only written.
         suffix: of the file that is written; empty: a folder.
-        carries: what comes back of a turnwise episode.
+        carries: what comes back of a turncredit episode.
         lacks: what does not; empty: nothing is lost.
     """
 

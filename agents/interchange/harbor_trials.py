@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from turnwise.agents.json_types import JsonObject
-from turnwise.tools.bounded_input import MAX_SETTINGS, InputError, read_json, read_text
+from turncredit.agents.json_types import JsonObject
+from turncredit.tools.bounded_input import MAX_SETTINGS, InputError, read_json, read_text
 
 __all__ = ["Trial", "trial_of"]
 

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.json_files import write_text
-from turnwise.agents.interchange.chat_records import chat_message, read_record
-from turnwise.agents.interchange.conversations import Demonstration, messages_of
-from turnwise.agents.interchange.folders import files_in
-from turnwise.agents.interchange.records import KEY, Exported, Origin, embedded
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.readers import read_records
-from turnwise.tools.readers.parquet_process import require_polars, write_parquet
-from turnwise.tools.visible_text import json_text
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.json_files import write_text
+from turncredit.agents.interchange.chat_records import chat_message, read_record
+from turncredit.agents.interchange.conversations import Demonstration, messages_of
+from turncredit.agents.interchange.folders import files_in
+from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.readers import read_records
+from turncredit.tools.readers.parquet_process import require_polars, write_parquet
+from turncredit.tools.visible_text import json_text
 
 __all__ = ["read_dataset", "write_dataset"]
 
@@ -57,7 +57,7 @@ _COLUMNS: Final[dict[str, tuple[object, str]]] = {
     "logprobs": ([["number"]], "log-probability (nats) of each sampled token"),
 }
 _ADVANTAGES: Final = "advantage of each answer, by credit rule"
-_RECORD: Final = "the rest of the episode as JSON, for `turnwise import`"
+_RECORD: Final = "the rest of the episode as JSON, for `turncredit import`"
 
 
 def write_dataset(episodes: Iterable[Exported], path: Path, origin: Origin) -> None:
@@ -141,9 +141,9 @@ def _card(counts: Counter[str], rules: Iterable[str], origin: Origin) -> str:
     lines += [f"- {counts['episodes']:,} episodes, {counts['won']:,} won, {counts['turns']:,} answers"]
     rows = [f"| `{name}` | {text} |" for name, text in about.items()]
     return (
-        f"---\nconfigs:\n- config_name: default\n{files}tags:\n- agent\n- trajectories\n- turnwise\n"
+        f"---\nconfigs:\n- config_name: default\n{files}tags:\n- agent\n- trajectories\n- turncredit\n"
         f"task_categories:\n- text-generation\npretty_name: {json_text(origin.run)}\n---\n\n# {origin.run}\n\n"
-        "Episodes of a language-model agent, exported by turnwise.\n\n"
+        "Episodes of a language-model agent, exported by turncredit.\n\n"
         + "\n".join([*lines, "", "| column | meaning |", "|---|---|", *rows])
         + "\n"
     )
@@ -152,7 +152,8 @@ def _card(counts: Counter[str], rules: Iterable[str], origin: Origin) -> str:
 def read_dataset(path: Path) -> Iterator[Demonstration]:
     """Yield the episodes of a folder of Parquet files, or of one file.
 
-    Rows that another program wrote need a column of messages, as `turnwise.agents.interchange.chat_records` lists them.
+    Rows that another program wrote need a column of messages, as `turncredit.agents.interchange.chat_records` lists
+    them.
 
     Raises:
         StoreError: a row is damaged or has other columns, or there is no file.

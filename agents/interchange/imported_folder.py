@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from turnwise.agents.files.json_files import write_json
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.interchange.conversations import Demonstration
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.files.json_files import write_json
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.interchange.conversations import Demonstration
+from turncredit.agents.trajectory import Trajectory
 
 __all__ = ["IMITATED", "IMPORT_FILE", "ImportedFolder", "mistakes_of"]
 

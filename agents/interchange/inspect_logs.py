@@ -15,20 +15,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.interchange.conversations import (
+from turncredit.agents.errors import StoreError
+from turncredit.agents.interchange.conversations import (
     ChatMessage,
     Demonstration,
     conversation_trajectory,
     messages_of,
     role_of,
 )
-from turnwise.agents.interchange.folders import files_in
-from turnwise.agents.interchange.records import KEY, Exported, Origin, embedded, restored
-from turnwise.agents.json_types import JsonObject
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.functions import Call
-from turnwise.tools.visible_text import encodable, encodable_values
+from turncredit.agents.interchange.folders import files_in
+from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded, restored
+from turncredit.agents.json_types import JsonObject
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.functions import Call
+from turncredit.tools.visible_text import encodable, encodable_values
 
 __all__ = ["read_logs", "write_logs"]
 
@@ -94,10 +94,10 @@ def _log(library: ModuleType, part: Sequence[Exported], origin: Origin) -> objec
         task_id=f"{origin.run}-{iteration}",
         created=written.isoformat(),
         task=origin.environment or origin.run,
-        model=f"turnwise/{origin.model or 'unknown'}",
+        model=f"turncredit/{origin.model or 'unknown'}",
         dataset=log.EvalDataset(name=origin.run, samples=len(epochs), sample_ids=list(epochs)),
         config=log.EvalConfig(epochs=max(epochs.values())),
-        packages={"turnwise": origin.version} if origin.version else {},
+        packages={"turncredit": origin.version} if origin.version else {},
         metadata={"run": origin.run, "iteration": iteration},
     )
     rate = sum(exported.trajectory.won for exported in part) / len(part)
@@ -119,7 +119,7 @@ def _sample(library: ModuleType, exported: Exported, epoch: int, order: int, ori
     if trajectory.error is not None:
         text = encodable(trajectory.error)
         failure = {"error": library.log.EvalError(message=text, traceback=text, traceback_ansi=text)}
-    model = f"turnwise/{origin.model or 'unknown'}"
+    model = f"turncredit/{origin.model or 'unknown'}"
     usage = library.model.ModelUsage(
         input_tokens=trajectory.prompt_tokens,
         output_tokens=trajectory.response_tokens,

@@ -1,7 +1,7 @@
 """What a conversation cannot say of an episode, as a record beside it: all but texts and token ids.
 
-Formats that allow keys of their own hold it under `turnwise`. Reading fills in the texts from the conversation, and the
-token ids where the format has them, so that an episode comes back as it was.
+Formats that allow keys of their own hold it under `turncredit`. Reading fills in the texts from the conversation, and
+the token ids where the format has them, so that an episode comes back as it was.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.trajectory_files import from_record, to_record
-from turnwise.agents.interchange.conversations import Demonstration
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.trajectory import Trajectory
-from turnwise.tools.bounded_input import InputError
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.trajectory_files import from_record, to_record
+from turncredit.agents.interchange.conversations import Demonstration
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.trajectory import Trajectory
+from turncredit.tools.bounded_input import InputError
 
 __all__ = ["KEY", "Advantages", "Exported", "Origin", "TurnTokens", "embedded", "restored"]
 
-KEY: Final = "turnwise"
+KEY: Final = "turncredit"
 """Key of the record in other formats."""
 
 _TEXTS: Final = ("observation", "text")

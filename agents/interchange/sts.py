@@ -1,6 +1,6 @@
 """STS, the Session Trace Simple Format that the Hugging Face Hub renders: one file of JSON lines an episode.
 
-    {"type": "session", "harness": "turnwise", "id": ..., "name": ...}
+    {"type": "session", "harness": "turncredit", "id": ..., "name": ...}
     {"type": "message", "message": {"role": ..., "content": ..., "reasoningContent": ..., "toolCalls": [...]}}
 
 A header may hold further keys, which the Hub ignores; the record of the episode is one of them.
@@ -14,25 +14,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.interchange.chat_records import read_call
-from turnwise.agents.interchange.conversations import (
+from turncredit.agents.errors import StoreError
+from turncredit.agents.interchange.chat_records import read_call
+from turncredit.agents.interchange.conversations import (
     ChatMessage,
     Demonstration,
     conversation_trajectory,
     messages_of,
     role_of,
 )
-from turnwise.agents.interchange.folders import episode_file, files_in
-from turnwise.agents.interchange.records import KEY, Exported, Origin, embedded, restored
-from turnwise.agents.json_types import JsonObject
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.readers import Fields, read_records
-from turnwise.tools.visible_text import json_text
+from turncredit.agents.interchange.folders import episode_file, files_in
+from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded, restored
+from turncredit.agents.json_types import JsonObject
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.readers import Fields, read_records
+from turncredit.tools.visible_text import json_text
 
 __all__ = ["read_sts", "write_sts"]
 
-HARNESS: Final = "turnwise"
+HARNESS: Final = "turncredit"
 
 
 def write_sts(episodes: Iterable[Exported], path: Path, origin: Origin) -> None:

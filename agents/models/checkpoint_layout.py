@@ -12,10 +12,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.four_bits import whole_state
-from turnwise.agents.models.model_folder import causal_class, quiet, transformers_library
-from turnwise.agents.models.weights import WeightSource, base_model, is_module, named_tensors
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.models.four_bits import whole_state
+from turncredit.agents.models.model_folder import causal_class, quiet, transformers_library
+from turncredit.agents.models.weights import WeightSource, base_model, is_module, named_tensors
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from turnwise.agents.errors import ModelError
+from turncredit.agents.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
@@ -124,7 +124,7 @@ def import_bitsandbytes() -> ModuleType:
         import bitsandbytes
     except ImportError as error:
         raise ModelError(
-            "policy.lora.bits = 4 needs bitsandbytes; install it with: pip install 'turnwise[qlora]'"
+            "policy.lora.bits = 4 needs bitsandbytes; install it with: pip install 'turncredit[qlora]'"
         ) from error
     package: ModuleType = bitsandbytes
     return package

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.errors import ModelError
-from turnwise.tools.bounded_input import read_json
+from turncredit.agents.errors import ModelError
+from turncredit.tools.bounded_input import read_json
 
 TEXTS = (".json", ".jinja", ".txt", ".model", ".tiktoken")
 """Endings of the files beside the weights."""
@@ -87,7 +87,7 @@ def _library() -> Any:
         import huggingface_hub
     except ImportError as error:
         raise ModelError(
-            "models of the Hugging Face Hub need huggingface_hub, which is not installed: pip install 'turnwise[train]'"
+            "models of the Hugging Face Hub need huggingface_hub: pip install 'turncredit[train]'"
         ) from error
     return huggingface_hub
 

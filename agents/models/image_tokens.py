@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.json_types import JsonObject
-from turnwise.tools.bounded_input import InputError, parse_json, read_bytes
+from turncredit.agents.errors import ModelError
+from turncredit.agents.json_types import JsonObject
+from turncredit.tools.bounded_input import InputError, parse_json, read_bytes
 
 __all__ = ["FAMILIES", "ImageCost", "image_tokens", "image_tokens_of"]
 

@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.errors import ModelError, SamplerError
-from turnwise.agents.files.json_files import write_json
-from turnwise.agents.models.weights import has_adapter, require_plain_adapter, shared_embedding
-from turnwise.tools.bounded_input import parse_json, read_json
+from turncredit.agents.errors import ModelError, SamplerError
+from turncredit.agents.files.json_files import write_json
+from turncredit.agents.models.weights import has_adapter, require_plain_adapter, shared_embedding
+from turncredit.tools.bounded_input import parse_json, read_json
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +140,7 @@ def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
 
 def use_fast_layers(model: torch.nn.Module) -> None:
     """Let a peft model compute its adapters in the type of a base in 16 bits (`lora_layers`)."""
-    from turnwise.agents.models.lora_layers import compute_in_half
+    from turncredit.agents.models.lora_layers import compute_in_half
 
     compute_in_half(model)
 
@@ -258,5 +258,5 @@ def import_peft() -> Any:
     try:
         import peft
     except ImportError as error:
-        raise ModelError("LoRA needs peft; install it with: pip install 'turnwise[lora]'") from error
+        raise ModelError("LoRA needs peft; install it with: pip install 'turncredit[lora]'") from error
     return peft

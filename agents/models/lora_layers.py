@@ -43,7 +43,7 @@ class HalfLinear(Linear):
 def compute_in_half(model: torch.nn.Module) -> None:
     """Let the matrices of a peft model that are in 16 bits compute their adapters so; others stay as they are.
 
-    Adapters of turnwise have neither dropout nor a bias, which this leaves out.
+    Adapters of turncredit have neither dropout nor a bias, which this leaves out.
     """
     for module in model.modules():
         if type(module) is Linear and _is_plain(module):

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.hub import cached, download
-from turnwise.agents.models.lora_folders import attach, base_of, merge
-from turnwise.agents.models.weights import is_adapter
-from turnwise.agents.vision.image_reader import attach_reader
-from turnwise.agents.vision.vision_folder import load_reader, model_class
-from turnwise.registry import suggest
-from turnwise.tools.bounded_input import InputError, read_json
+from turncredit.agents.errors import ModelError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.hub import cached, download
+from turncredit.agents.models.lora_folders import attach, base_of, merge
+from turncredit.agents.models.weights import is_adapter
+from turncredit.agents.vision.image_reader import attach_reader
+from turncredit.agents.vision.vision_folder import load_reader, model_class
+from turncredit.registry import suggest
+from turncredit.tools.bounded_input import InputError, read_json
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +58,7 @@ def find_model(name: str, *, weights: bool = True) -> ModelFolder:
         weights: whether the weights are needed, or configuration and tokenizer only.
 
     Raises:
-        ModelError: it is neither, or the model cannot be downloaded; see `turnwise.agents.models.hub.download`.
+        ModelError: it is neither, or the model cannot be downloaded; see `turncredit.agents.models.hub.download`.
     """
     path = Path(name).expanduser()
     if name and path.is_dir():
@@ -306,7 +306,7 @@ def transformers_library() -> Any:
         import transformers
     except ImportError as error:
         raise ModelError(
-            f"{error.name} is not installed; install torch and transformers with: pip install 'turnwise[train]'"
+            f"{error.name} is not installed; install torch and transformers with: pip install 'turncredit[train]'"
         ) from error
     return transformers
 

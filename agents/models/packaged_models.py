@@ -23,12 +23,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.files.json_files import write_text
-from turnwise.agents.models.model_folder import dtype_of, quiet, transformers_library
-from turnwise.registry import suggest
-from turnwise.tools.bounded_input import read_json
-from turnwise.tools.visible_text import json_text
+from turncredit.agents.errors import ModelError
+from turncredit.agents.files.json_files import write_text
+from turncredit.agents.models.model_folder import dtype_of, quiet, transformers_library
+from turncredit.registry import suggest
+from turncredit.tools.bounded_input import read_json
+from turncredit.tools.visible_text import json_text
 
 CHUNK = 1 << 20
 ALIVE = 15.0
@@ -152,7 +152,7 @@ def _require_packages() -> None:
     for package in ("gguf", "accelerate"):
         if importlib.util.find_spec(package) is None:
             raise ModelError(
-                f"converting this model needs {package}, which is not installed: pip install 'turnwise[gguf]'"
+                f"converting this model needs {package}, which is not installed: pip install 'turncredit[gguf]'"
             )
 
 
@@ -175,7 +175,7 @@ def _signs_of_life(activity: str, report: Callable[[str], None]) -> Iterator[Non
         while not over.wait(ALIVE):
             report(f"still {activity} after {time.monotonic() - started:.0f} s")
 
-    teller = threading.Thread(target=tell, name="turnwise-signs-of-life", daemon=True)
+    teller = threading.Thread(target=tell, name="turncredit-signs-of-life", daemon=True)
     teller.start()
     try:
         yield

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from turnwise.agents.json_types import JsonObject
+from turncredit.agents.json_types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
-from turnwise.agents.models.trusted_text import Span
+from turncredit.agents.models.trusted_text import Span
 
 __all__ = ["AnswerEnd", "TokenCodec", "Tokenizer", "answer_text", "codec_of", "exact_decoder"]
 

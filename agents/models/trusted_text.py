@@ -2,7 +2,7 @@
 
 A tokenizer reads "<|im_end|>" as the end of a turn wherever it occurs. In a template that is intended; in an
 observation, an action or an answer it is only text. `PromptText` records which spans are untrusted, and
-`turnwise.agents.models.tokenization.TokenCodec` encodes them without special tokens.
+`turncredit.agents.models.tokenization.TokenCodec` encodes them without special tokens.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.four_bits import whole, whole_state
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.models.four_bits import whole, whole_state
 
 if TYPE_CHECKING:
     import torch
@@ -147,7 +147,7 @@ def _without_adapter(layer: Any) -> Any:
 def named_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of a whole model: those of a module under its own names, others under the names that they have.
 
-    For the names and shapes of a Hugging Face folder see `turnwise.agents.models.checkpoint_layout`.
+    For the names and shapes of a Hugging Face folder see `turncredit.agents.models.checkpoint_layout`.
 
     LoRA adapters are merged: W + scaling * B A, one matrix at a time, so that no second copy of the model exists.
     Matrices in 4 bits are dequantized.

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TypeVar, cast
 
-from turnwise.agents.errors import PromptError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
-from turnwise.agents.models.trusted_text import PromptText
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.processes.bounded_fork import LimitExceeded, call_bounded
+from turncredit.agents.errors import PromptError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
+from turncredit.agents.models.trusted_text import PromptText
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.processes.bounded_fork import LimitExceeded, call_bounded
 
 KEEP_HISTORY, TOOLS, DATE = "keep_history", "tools", "date"
 """The keys of `agent.chat` that are not arguments of the template."""

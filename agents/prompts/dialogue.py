@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import PromptError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
-from turnwise.agents.models.trusted_text import PromptText
-from turnwise.agents.prompts.prompt import Exchange, View
-from turnwise.agents.vision.image_reader import reader_of
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import PromptError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
+from turncredit.agents.models.trusted_text import PromptText
+from turncredit.agents.prompts.prompt import Exchange, View
+from turncredit.agents.vision.image_reader import reader_of
 
 if TYPE_CHECKING:
-    from turnwise.agents.agent import Agent
-    from turnwise.agents.trajectory import Turn
+    from turncredit.agents.agent import Agent
+    from turncredit.agents.trajectory import Turn
 
 __all__ = ["Dialogue", "Message", "Prompt"]
 
@@ -72,7 +72,7 @@ class Dialogue:
     previous prompt, the ids of its response, and the ids of the new text. Where the agent keeps the newest images only,
     the prompt that leaves out another one is built again from the messages and the ids of the responses.
 
-    >>> from turnwise.agents.agent import Agent
+    >>> from turncredit.agents.agent import Agent
     >>> dialogue = Dialogue(Agent())
     >>> view = dialogue.view("You see a door.")
     >>> dialogue.prompt(view).messages

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from turnwise.agents.errors import PromptError
-from turnwise.agents.json_types import JsonObject
-from turnwise.envs import agent_defaults, make
-from turnwise.envs.agent_defaults import TOOL_FORMAT
-from turnwise.envs.info import TOOLS
+from turncredit.agents.errors import PromptError
+from turncredit.agents.json_types import JsonObject
+from turncredit.envs import agent_defaults, make
+from turncredit.envs.agent_defaults import TOOL_FORMAT
+from turncredit.envs.info import TOOLS
 
 __all__ = ["chat_with_tools"]
 

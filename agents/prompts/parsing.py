@@ -4,11 +4,12 @@
     whole    what follows the reasoning      think-action    the text between the tags that follow the reasoning
 
     ui-tars-phone, ui-tars-browser, qwen-phone, qwen-browser, androidworld    formats of models that act on screens (see
-                                                                              `turnwise.agents.prompts.screen_formats`)
+                                                                              `turncredit.agents.prompts.screen_formats`)
 
 A parser never guesses: text without the expected form has no action, and the model is told why. Text may be empty,
-huge or binary. `PARSERS` finds a parser by name, by entry point (group ``turnwise.parsers``), or as "module:attribute":
-either a `Parser`, or a function from text to `Parsed` whose docstring begins with a description of the expected form.
+huge or binary. `PARSERS` finds a parser by name, by entry point (group ``turncredit.parsers``), or as
+"module:attribute": either a `Parser`, or a function from text to `Parsed` whose docstring begins with a description of
+the expected form.
 
 Not included: the syntax of tool calls. The environment that takes them parses them and reports mistakes.
 """
@@ -20,7 +21,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from turnwise.registry import Registry
+from turncredit.registry import Registry
 
 __all__ = [
     "PARSERS",
@@ -226,10 +227,10 @@ def _adapt(name: str, loaded: object) -> Parser:
     return Parser(loaded, described)
 
 
-_SCREENS = "turnwise.agents.prompts.screen_formats"
+_SCREENS = "turncredit.agents.prompts.screen_formats"
 PARSERS: Registry[Parser] = Registry(
     "parser",
-    group="turnwise.parsers",
+    group="turncredit.parsers",
     adapt=_adapt,
     lazy={
         "androidworld": f"{_SCREENS}.android_world:PARSER",

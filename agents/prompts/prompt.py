@@ -3,7 +3,7 @@
     conversation   each turn adds one user message; the prompt holds the whole episode
     window         one user message with the last turns, rebuilt at each turn
 
-`PROMPTS` finds a builder by name, by entry point (group ``turnwise.prompts``), or as "module:attribute". A builder is
+`PROMPTS` finds a builder by name, by entry point (group ``turncredit.prompts``), or as "module:attribute". A builder is
 made with the keyword argument ``template`` and its own options.
 
 Not included: summaries and other learned memories, and shortened prompts. An episode whose prompt no longer fits its
@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, cast
 
-from turnwise.agents.content import Content, ImagePart, TextPart
-from turnwise.agents.errors import PromptError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.trusted_text import PromptText
-from turnwise.agents.prompts.templates import PLAIN, Template
-from turnwise.registry import Registry
-from turnwise.tools.visible_text import shortened
+from turncredit.agents.content import Content, ImagePart, TextPart
+from turncredit.agents.errors import PromptError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.trusted_text import PromptText
+from turncredit.agents.prompts.templates import PLAIN, Template
+from turncredit.registry import Registry
+from turncredit.tools.visible_text import shortened
 
 __all__ = ["PROMPTS", "Conversation", "Exchange", "PromptBuilder", "View", "Window"]
 
@@ -45,7 +45,7 @@ class View:
     turn: int
     """Index of the turn, from 0."""
     free: tuple[str, ...] = ()
-    """Forms of further actions that cannot be listed, such as "search[...]" (see `turnwise.envs.info.fits`)."""
+    """Forms of further actions that cannot be listed, such as "search[...]" (see `turncredit.envs.info.fits`)."""
     valid: bool | None = None
     """Whether the environment accepted the previous action; None if it did not say."""
     images: tuple[ImagePart, ...] = ()
@@ -162,6 +162,6 @@ def _adapt(name: str, loaded: object) -> MakePrompt:
     return cast(MakePrompt, loaded)
 
 
-PROMPTS: Registry[MakePrompt] = Registry("prompt", group="turnwise.prompts", adapt=_adapt)
+PROMPTS: Registry[MakePrompt] = Registry("prompt", group="turncredit.prompts", adapt=_adapt)
 PROMPTS.register("conversation", Conversation)
 PROMPTS.register("window", Window)

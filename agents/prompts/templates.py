@@ -1,6 +1,6 @@
 """Prompt templates: the format strings of which prompts are made.
 
-`TEMPLATES` finds a template by name, by entry point (group ``turnwise.templates``), or as "module:attribute".
+`TEMPLATES` finds a template by name, by entry point (group ``turncredit.templates``), or as "module:attribute".
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from turnwise.agents.errors import PromptError, look_up
-from turnwise.agents.models.trusted_text import PromptText
-from turnwise.registry import Registry, suggest
+from turncredit.agents.errors import PromptError, look_up
+from turncredit.agents.models.trusted_text import PromptText
+from turncredit.registry import Registry, suggest
 
 __all__ = ["PLAIN", "REACT", "TEMPLATES", "Template"]
 
@@ -131,7 +131,7 @@ def _adapt(name: str, loaded: object) -> Template:
     return loaded
 
 
-TEMPLATES: Registry[Template] = Registry("template", group="turnwise.templates", adapt=_adapt)
+TEMPLATES: Registry[Template] = Registry("template", group="turncredit.templates", adapt=_adapt)
 
 PLAIN = TEMPLATES.register("plain", Template())
 """The environment's text and a prompt sign, for small models trained from scratch."""

@@ -3,7 +3,7 @@
 Without a deadline the environment is called on the event loop, which is fastest and fixes the order of calls. With a
 deadline it lives on a thread of its own, so that a slow environment delays no other. A thread cannot be killed: an
 environment that overruns is abandoned and a new one is made for the next episode. Environments that need much CPU time,
-or that may crash, live in other processes (`turnwise.agents.rollouts.env_processes`), and their calls are awaited. An
+or that may crash, live in other processes (`turncredit.agents.rollouts.env_processes`), and their calls are awaited. An
 `EnvPool` keeps workers between rollouts.
 """
 
@@ -20,16 +20,16 @@ from typing import Any, TypeAlias, cast
 
 import gymnasium
 
-from turnwise.agents.content import Content, ImagePart, TextPart, read_observation
-from turnwise.agents.errors import AgentError, EnvEndedHost, EnvFailure, EnvLost, NoPlan
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.reported_values import check_columns, check_number
-from turnwise.agents.rollouts.env_processes import EnvProcesses
-from turnwise.agents.trajectory import Extra, check_extras
-from turnwise.envs.branch import find_method
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied, NoExpert
-from turnwise.envs.host import EnvHosts, LimitsLosses, RemoteEnv
-from turnwise.envs.info import (
+from turncredit.agents.content import Content, ImagePart, TextPart, read_observation
+from turncredit.agents.errors import AgentError, EnvEndedHost, EnvFailure, EnvLost, NoPlan
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.reported_values import check_columns, check_number
+from turncredit.agents.rollouts.env_processes import EnvProcesses
+from turncredit.agents.trajectory import Extra, check_extras
+from turncredit.envs.branch import find_method
+from turncredit.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied, NoExpert
+from turncredit.envs.host import EnvHosts, LimitsLosses, RemoteEnv
+from turncredit.envs.info import (
     ADMISSIBLE,
     EXTRAS,
     FREE,
@@ -43,8 +43,8 @@ from turnwise.envs.info import (
     VALID,
     WON,
 )
-from turnwise.processes.deadlines import WorkerThread, wait
-from turnwise.processes.failures import message_of
+from turncredit.processes.deadlines import WorkerThread, wait
+from turncredit.processes.failures import message_of
 
 Environment: TypeAlias = gymnasium.Env[Any, Any]
 """Any environment; its observations and results are checked when they come."""
@@ -282,7 +282,7 @@ class EnvWorker:
             finally:
                 self.seconds += time.perf_counter() - begun
         if self._thread is None:
-            self._thread = WorkerThread("turnwise-environment")
+            self._thread = WorkerThread("turncredit-environment")
         call = self._thread.submit(function, *args, **kwargs)
         ended = False
         try:

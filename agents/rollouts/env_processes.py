@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
 
-from turnwise.agents.errors import AgentError
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied
-from turnwise.envs.host import MakeEnv, RemoteEnv, new_host, require_portable
-from turnwise.processes.concurrent_process import ConcurrentProcess
-from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied
-from turnwise.processes.failures import complete
+from turncredit.agents.errors import AgentError
+from turncredit.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied
+from turncredit.envs.host import MakeEnv, RemoteEnv, new_host, require_portable
+from turncredit.processes.concurrent_process import ConcurrentProcess
+from turncredit.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied
+from turncredit.processes.failures import complete
 
 __all__ = ["EnvProcesses", "HostProcess"]
 
@@ -105,7 +105,7 @@ class EnvProcesses:
             raise AgentError(f"the most environments of a process must be >= 1, got {most}")
         self.workers, self.threads, self.memory_gib = workers, threads, memory_gib
         self._limit = self._most = most
-        self._start = start or partial(ConcurrentProcess, new_host, threads=threads, name="turnwise-environments")
+        self._start = start or partial(ConcurrentProcess, new_host, threads=threads, name="turncredit-environments")
         self._start_alone = start_alone or self._start
         self.replaced = 0
         self._processes: list[_Process] = []
@@ -260,7 +260,7 @@ class _Process:
 
 
 class _ProcessConnection:
-    """One environment in a process (`turnwise.envs.host.EnvConnection`)."""
+    """One environment in a process (`turncredit.envs.host.EnvConnection`)."""
 
     def __init__(self, owner: EnvProcesses, host: _Process, number: int) -> None:
         self._owner, self._host, self._number = owner, host, number

@@ -7,9 +7,9 @@ import hashlib
 import time
 from dataclasses import dataclass, field, replace
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import (
+from turncredit.agents.agent import Agent
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import (
     AgentError,
     ContextOverflow,
     EnvEndedHost,
@@ -21,18 +21,18 @@ from turnwise.agents.errors import (
     RequestFailed,
     SamplerError,
 )
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.prompts.hints import TurnNotes, hinted, plan_hint
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.reported_values import check_columns
-from turnwise.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
-from turnwise.agents.rollouts.forks import Fork, Moment, Snapshot, Snapshots
-from turnwise.agents.rollouts.turn_requests import experts_of, request_for
-from turnwise.agents.samplers.base import Completion, Request, Sampler, Samples
-from turnwise.agents.samplers.token_requests import check_sample
-from turnwise.agents.samplers.wrappers import as_sampler
-from turnwise.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.prompts.dialogue import Dialogue, Prompt
+from turncredit.agents.prompts.hints import TurnNotes, hinted, plan_hint
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.reported_values import check_columns
+from turncredit.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
+from turncredit.agents.rollouts.forks import Fork, Moment, Snapshot, Snapshots
+from turncredit.agents.rollouts.turn_requests import experts_of, request_for
+from turncredit.agents.samplers.base import Completion, Request, Sampler, Samples
+from turncredit.agents.samplers.token_requests import check_sample
+from turncredit.agents.samplers.wrappers import as_sampler
+from turncredit.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
 
 MAX_RESPONSE_CHARS = 20_000
 """Longest answer that is parsed and stored; the rest is cut off."""

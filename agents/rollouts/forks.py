@@ -10,7 +10,7 @@ A rollout takes forks where it takes tasks. The environment reaches the state be
                the text and the reward must be those that were recorded
 
 Either way the next prompt has the ids that the parent's prompt had, and a fork whose answers repeat the parent's ends
-like it. What differs is refused (`turnwise.agents.errors.ForkRefused`), and ends the episode as ``error``.
+like it. What differs is refused (`turncredit.agents.errors.ForkRefused`), and ends the episode as ``error``.
 
 Not included: what trajectories do not store, where a fork comes from a file. A replay sees the images of earlier turns
 again; messages of a server in its own form become plain ones.
@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import AgentError, ForkRefused
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.rollouts.env_pool import StepResult
-from turnwise.agents.samplers.base import AnswerStart
-from turnwise.agents.trajectory import Extra, Trajectory, Turn
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import AgentError, ForkRefused
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.rollouts.env_pool import StepResult
+from turncredit.agents.samplers.base import AnswerStart
+from turncredit.agents.trajectory import Extra, Trajectory, Turn
 
 __all__ = ["Fork", "Moment", "Snapshot", "Snapshots"]
 
@@ -55,7 +55,7 @@ class Snapshot:
     """Everything that an episode is before a turn, in memory."""
 
     env: bytes
-    """What `turnwise.envs.branch.save` returned."""
+    """What `turncredit.envs.branch.save` returned."""
     dialogue: Dialogue
     moment: Moment
 
@@ -164,7 +164,7 @@ class Fork:
         """
         raise ForkRefused(
             f"{self._subject} is refused: at turn {number} {subject} is {_short(value)}, but {_short(recorded)} was "
-            "recorded; the environment does not repeat its episodes (`turnwise check` says more)"
+            "recorded; the environment does not repeat its episodes (`turncredit check` says more)"
         )
 
     @property

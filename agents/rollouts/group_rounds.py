@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from turnwise.agents.errors import AgentError
-from turnwise.agents.prompts.hints import TurnNotes
-from turnwise.agents.rollouts.episode import EpisodeSpec, sampling_seed
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.errors import AgentError
+from turncredit.agents.prompts.hints import TurnNotes
+from turncredit.agents.rollouts.episode import EpisodeSpec, sampling_seed
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.trajectory import Trajectory
 
 __all__ = [
     "REPLACED",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, EnvFailure, NoPlan
-from turnwise.agents.rollouts.env_pool import EnvWorker
-from turnwise.agents.rollouts.episode import Episode, EpisodeSpec
-from turnwise.agents.rollouts.forks import Fork, Snapshots
-from turnwise.agents.samplers.base import Samples
-from turnwise.agents.samplers.wrappers import as_sampler
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, EnvFailure, NoPlan
+from turncredit.agents.rollouts.env_pool import EnvWorker
+from turncredit.agents.rollouts.episode import Episode, EpisodeSpec
+from turncredit.agents.rollouts.forks import Fork, Snapshots
+from turncredit.agents.samplers.base import Samples
+from turncredit.agents.samplers.wrappers import as_sampler
+from turncredit.agents.trajectory import Trajectory
 
 __all__ = ["depends_on_chance", "plan_from", "retrace"]
 

@@ -15,18 +15,18 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Unpack
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
-from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
-from turnwise.agents.rollouts.episode import play, sampling_seed
-from turnwise.agents.rollouts.forks import Fork, Snapshots
-from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
-from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec, GroupStream, group_of
-from turnwise.agents.samplers.base import Samples
-from turnwise.agents.samplers.wrappers import as_sampler
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.processes.child_process import ProcessDied
-from turnwise.processes.forks import ForkedProcess, ForkPipe
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, EngineFailed, Interrupted
+from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
+from turncredit.agents.rollouts.episode import play, sampling_seed
+from turncredit.agents.rollouts.forks import Fork, Snapshots
+from turncredit.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
+from turncredit.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec, GroupStream, group_of
+from turncredit.agents.samplers.base import Samples
+from turncredit.agents.samplers.wrappers import as_sampler
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.processes.child_process import ProcessDied
+from turncredit.processes.forks import ForkedProcess, ForkPipe
 
 __all__ = ["Fork", "RolloutOptions", "RolloutReport", "Snapshots", "arollout", "play", "rollout", "sampling_seed"]
 
@@ -46,7 +46,7 @@ def rollout(
     Args:
         agent: prompts, parser, limits.
         sampler: the model.
-        tasks: ids of task instances, or forks of trajectories; see `turnwise.agents.rollouts.rollout_stream.stream`
+        tasks: ids of task instances, or forks of trajectories; see `turncredit.agents.rollouts.rollout_stream.stream`
             for seeds and members. A `GroupSpec` has its own size and seed.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, Protocol, TypedDict
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.rollouts.forks import Snapshots
-from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.rollouts.forks import Snapshots
+from turncredit.agents.samplers.base import Sampler
+from turncredit.agents.trajectory import Trajectory
 
 __all__ = ["RolloutOptions", "RolloutReport", "Teachers", "with_defaults"]
 
@@ -103,7 +103,7 @@ class RolloutOptions(TypedDict, total=False):
     """Seconds for each reset and step; environments then run on threads. None (the default): no limit, no threads."""
     processes: int
     """How many processes play at once, each its share of the groups: this one and forks of it
-    (`turnwise.processes.forks`); 1 by default. Sampler and environments must work in this process, on the CPU and
+    (`turncredit.processes.forks`); 1 by default. Sampler and environments must work in this process, on the CPU and
     without threads."""
     replacements: int
     """How many episodes of a group whose environment failed are replaced by another one; 0 by default. Failed episodes

@@ -26,12 +26,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
-from turnwise.agents.rollouts.episode import Episode, EpisodeSpec
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.rollouts.group_rounds import (
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
+from turncredit.agents.rollouts.episode import Episode, EpisodeSpec
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.rollouts.group_rounds import (
     REPLACED,
     GroupRounds,
     GroupSpec,
@@ -40,10 +40,10 @@ from turnwise.agents.rollouts.group_rounds import (
     original_id,
     replacement_of,
 )
-from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, Teachers, with_defaults
-from turnwise.agents.samplers.base import Sampler, Samples
-from turnwise.agents.samplers.wrappers import as_sampler
-from turnwise.agents.trajectory import Group, Trajectory, member_order
+from turncredit.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, Teachers, with_defaults
+from turncredit.agents.samplers.base import Sampler, Samples
+from turncredit.agents.samplers.wrappers import as_sampler
+from turncredit.agents.trajectory import Group, Trajectory, member_order
 
 __all__ = [
     "REPLACED",

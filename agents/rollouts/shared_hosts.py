@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from turnwise.envs.host import EnvHosts, LimitsLosses, MakeEnv, RemoteEnv
+from turncredit.envs.host import EnvHosts, LimitsLosses, MakeEnv, RemoteEnv
 
 __all__ = ["SharedHosts"]
 
@@ -42,7 +42,7 @@ class SharedHosts:
 
 
 class _BorrowedHosts:
-    """The hosts as one pool sees them (`turnwise.envs.host.EnvHosts`)."""
+    """The hosts as one pool sees them (`turncredit.envs.host.EnvHosts`)."""
 
     def __init__(self, hosts: EnvHosts, give_back: Callable[[], None]) -> None:
         self._hosts, self._give_back, self._closed = hosts, give_back, False

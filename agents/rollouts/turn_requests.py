@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.token_experts import TurnExperts
-from turnwise.agents.trajectory import Turn
+from turncredit.agents.prompts.dialogue import Dialogue, Prompt
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.token_experts import TurnExperts
+from turncredit.agents.trajectory import Turn
 
 __all__ = ["experts_of", "request_for"]
 

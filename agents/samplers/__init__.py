@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnwise.agents.samplers.base import (
+from turncredit.agents.samplers.base import (
     MODEL_FREE,
     SAMPLERS,
     Completion,
@@ -17,8 +17,8 @@ from turnwise.agents.samplers.base import (
     parse_sampler,
     task_of,
 )
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import (
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import (
     ActionSampler,
     DemonstratorSampler,
     EpisodePlayer,
@@ -26,10 +26,10 @@ from turnwise.agents.samplers.scripted import (
     Random,
     Scripted,
 )
-from turnwise.agents.samplers.wrappers import as_sampler, make_sampler
+from turncredit.agents.samplers.wrappers import as_sampler, make_sampler
 
 if TYPE_CHECKING:
-    from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+    from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 
 __all__ = [
     "MODEL_FREE",
@@ -58,7 +58,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "TransformersSampler":
-        from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+        from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 
         return TransformersSampler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TypeVar
 
-from turnwise.agents.errors import SamplerError
+from turncredit.agents.errors import SamplerError
 
 __all__ = ["BackgroundLoop"]
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class BackgroundLoop:
     """Runs coroutines on the event loop of a daemon thread, which starts with the first of them."""
 
-    def __init__(self, name: str = "turnwise-engine") -> None:
+    def __init__(self, name: str = "turncredit-engine") -> None:
         """Keep the name of the thread."""
         self._name = name
         self._lock = threading.Lock()

@@ -14,17 +14,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
-from turnwise.agents.annealing import Annealing
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer
-from turnwise.agents.models.weights import Weights, WeightSource
-from turnwise.agents.prompts.dialogue import Message
-from turnwise.agents.prompts.prompt import Exchange, View
-from turnwise.agents.token_experts import Experts
-from turnwise.agents.trajectory import Extra, Finish
-from turnwise.registry import Registry
+from turncredit.agents.annealing import Annealing
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.tokenization import AnswerEnd, Tokenizer
+from turncredit.agents.models.weights import Weights, WeightSource
+from turncredit.agents.prompts.dialogue import Message
+from turncredit.agents.prompts.prompt import Exchange, View
+from turncredit.agents.token_experts import Experts
+from turncredit.agents.trajectory import Extra, Finish
+from turncredit.registry import Registry
 
 __all__ = [
     "MODEL_FREE",
@@ -121,7 +121,7 @@ class Completion:
     """``stop``: end token or stop string; ``length``: cut at ``max_tokens`` or at the end of the context; ``refusal``
     and ``empty``: a server that refused to answer, or answered nothing."""
     extras: Mapping[str, Extra] = field(default_factory=dict, hash=False)
-    """Further columns of the turn, such as a critic's `value`; see `turnwise.agents.trajectory.Turn`."""
+    """Further columns of the turn, such as a critic's `value`; see `turncredit.agents.trajectory.Turn`."""
     switches: tuple[tuple[int, int], ...] = ()
     """(index of a token, version): new weights that were loaded in the middle of the answer, and went on from there."""
     reasoning: str = ""
@@ -136,7 +136,7 @@ class Completion:
 class Sampler(ABC):
     """Answers requests; a subclass defines `sample`, and overrides what differs from the defaults.
 
-    A plain object with a method `sample` works as well; `turnwise.agents.samplers.wrappers.as_sampler` gives it the
+    A plain object with a method `sample` works as well; `turncredit.agents.samplers.wrappers.as_sampler` gives it the
     defaults.
     """
 
@@ -176,7 +176,7 @@ class Sampler(ABC):
         """Use new weights from now on, and drop what was cached under the old ones; `use` does it.
 
         Args:
-            weights: a torch module, named tensors, or a folder; see `turnwise.agents.models.weights`.
+            weights: a torch module, named tensors, or a folder; see `turncredit.agents.models.weights`.
             version: version of the weights, returned with every completion.
 
         Raises:
@@ -309,27 +309,27 @@ def _adapt(name: str, loaded: object) -> MakeSampler:
 
 SAMPLERS: Registry[MakeSampler] = Registry(
     "sampler",
-    group="turnwise.samplers",
+    group="turncredit.samplers",
     adapt=_adapt,
     lazy={
-        "expert": "turnwise.agents.samplers.expert:Expert.from_settings",
-        "openai": "turnwise.agents.samplers.openai:make_openai",
-        "random": "turnwise.agents.samplers.scripted:Random.from_settings",
-        "scripted": "turnwise.agents.samplers.scripted:Scripted.from_settings",
-        "transformers": "turnwise.agents.samplers.transformers.sampler:TransformersSampler.from_settings",
-        "vllm": "turnwise.agents.samplers.vllm.sampler:VLLMSampler.from_settings",
+        "expert": "turncredit.agents.samplers.expert:Expert.from_settings",
+        "openai": "turncredit.agents.samplers.openai:make_openai",
+        "random": "turncredit.agents.samplers.scripted:Random.from_settings",
+        "scripted": "turncredit.agents.samplers.scripted:Scripted.from_settings",
+        "transformers": "turncredit.agents.samplers.transformers.sampler:TransformersSampler.from_settings",
+        "vllm": "turncredit.agents.samplers.vllm.sampler:VLLMSampler.from_settings",
     },
 )
-"""Functions that make a sampler from its `SamplerSettings`, by name, by entry point (group ``turnwise.samplers``), or
+"""Functions that make a sampler from its `SamplerSettings`, by name, by entry point (group ``turncredit.samplers``), or
 as "module:attribute"."""
 
 SETTING_CHECKS: Registry[CheckSettings] = Registry(
     "check of a sampler's settings",
-    group="turnwise.sampler_checks",
+    group="turncredit.sampler_checks",
     lazy={
-        "openai": "turnwise.agents.samplers.openai.options:check_settings",
-        "transformers": "turnwise.agents.samplers.transformers.decoder_choice:check_settings",
-        "vllm": "turnwise.agents.samplers.vllm.arguments:check_settings",
+        "openai": "turncredit.agents.samplers.openai.options:check_settings",
+        "transformers": "turncredit.agents.samplers.transformers.decoder_choice:check_settings",
+        "vllm": "turncredit.agents.samplers.vllm.arguments:check_settings",
     },
 )
 """Functions that raise what a sampler's function would raise, as far as the settings say without a model. The second

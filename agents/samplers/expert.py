@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from turnwise.agents.errors import AgentError, NoPlan
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Planner, Request, SamplerSettings
-from turnwise.agents.samplers.scripted import ActionSampler, random_action, turn_rng
-from turnwise.envs.errors import EnvError
+from turncredit.agents.errors import AgentError, NoPlan
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Planner, Request, SamplerSettings
+from turncredit.agents.samplers.scripted import ActionSampler, random_action, turn_rng
+from turncredit.envs.errors import EnvError
 
 __all__ = ["Expert"]
 

@@ -10,8 +10,8 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from turnwise.agents.samplers.base import Completion, Request, Samples
-from turnwise.agents.samplers.wrappers import SamplerWrapper
+from turncredit.agents.samplers.base import Completion, Request, Samples
+from turncredit.agents.samplers.wrappers import SamplerWrapper
 
 __all__ = ["PausableSampler", "Usage"]
 

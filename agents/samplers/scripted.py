@@ -2,7 +2,7 @@
 
 They serve as baselines, for demonstrations and in tests. With a tokenizer they return the ids that a model would have
 sampled for the same text, with log-probability 0. Without one the ids stay empty, and
-`turnwise.agents.demonstrations.tokens` can fill them in later.
+`turncredit.agents.demonstrations.tokens` can fill them in later.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from turnwise.agents.errors import AgentError, RequestFailed, look_up
-from turnwise.agents.models.tokenization import Tokenizer, codec_of
-from turnwise.agents.models.weights import Weights
-from turnwise.agents.prompts.parsing import PARSERS, Parser
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, task_of
-from turnwise.envs.info import Demonstrator
-from turnwise.registry import suggest
+from turncredit.agents.errors import AgentError, RequestFailed, look_up
+from turncredit.agents.models.tokenization import Tokenizer, codec_of
+from turncredit.agents.models.weights import Weights
+from turncredit.agents.prompts.parsing import PARSERS, Parser
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, task_of
+from turncredit.envs.info import Demonstrator
+from turncredit.registry import suggest
 
 __all__ = ["ActionSampler", "DemonstratorSampler", "EpisodePlayer", "PlayerSampler", "Random", "Scripted"]
 
@@ -189,7 +189,7 @@ class _DemonstratorPlayer:
 
 
 class DemonstratorSampler(PlayerSampler):
-    """Plays with one of an environment's own demonstrators (see `turnwise.envs.demonstrators`)."""
+    """Plays with one of an environment's own demonstrators (see `turncredit.envs.demonstrators`)."""
 
     def __init__(
         self, make: Callable[[], Demonstrator], *, parser: str = "bare", tokenizer: Tokenizer | None = None

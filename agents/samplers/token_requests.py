@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 
-from turnwise.agents.errors import ContextOverflow, RequestFailed, SamplerError
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.samplers.base import Request
-from turnwise.tools.visible_text import shortened
+from turncredit.agents.errors import ContextOverflow, RequestFailed, SamplerError
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.samplers.base import Request
+from turncredit.tools.visible_text import shortened
 
 ROUNDING = 1e-4
 """Largest log-probability that counts as 0, nats."""

@@ -2,7 +2,7 @@
 
 The folder lies in memory (/dev/shm) where there is room for it. It is deleted once the engine has read it.
 
-`turnwise.agents.samplers.weight_transfer` sends them without files. Not included: workers on other machines.
+`turncredit.agents.samplers.weight_transfer` sends them without files. Not included: workers on other machines.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.checkpoint_layout import adapted_layers, one_name_each
-from turnwise.agents.models.lora_folders import adapter_config, plain_adapter, save_adapter
-from turnwise.agents.models.weights import WeightSource
-from turnwise.tools.bounded_input import read_json
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.checkpoint_layout import adapted_layers, one_name_each
+from turncredit.agents.models.lora_folders import adapter_config, plain_adapter, save_adapter
+from turncredit.agents.models.weights import WeightSource
+from turncredit.tools.bounded_input import read_json
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +53,7 @@ def new_folder(shapes: Mapping[str, Shape], dtype: torch.dtype | None = None) ->
     """
     need = 2 * (4 if dtype is None else dtype.itemsize) * sum(math.prod(shape) for shape in shapes.values())
     in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > need + 2**26
-    return Path(tempfile.mkdtemp(prefix="turnwise-weights-", dir=MEMORY if in_memory else None))
+    return Path(tempfile.mkdtemp(prefix="turncredit-weights-", dir=MEMORY if in_memory else None))
 
 
 def shapes_of(folder: Path) -> dict[str, Shape]:

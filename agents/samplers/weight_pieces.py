@@ -10,9 +10,9 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.checkpoint_layout import described_tensors, one_name_each
-from turnwise.agents.models.weights import WeightSource
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.models.checkpoint_layout import described_tensors, one_name_each
+from turncredit.agents.models.weights import WeightSource
 
 if TYPE_CHECKING:
     import torch

@@ -31,10 +31,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.models.weights import WeightSource
-from turnwise.agents.samplers.shared_buffer import SharedBuffer
-from turnwise.agents.samplers.weight_pieces import BUCKET, FullStream, Piece, WeightStream, buckets
+from turncredit.agents.errors import EngineFailed, SamplerError
+from turncredit.agents.models.weights import WeightSource
+from turncredit.agents.samplers.shared_buffer import SharedBuffer
+from turncredit.agents.samplers.weight_pieces import BUCKET, FullStream, Piece, WeightStream, buckets
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ __all__ = [
     "received",
 ]
 
-GLOO = "turnwise_gloo"
+GLOO = "turncredit_gloo"
 """Name of our backend among vLLM's."""
 TIMEOUT = timedelta(minutes=2)
 """How long one side waits for the other."""
@@ -235,7 +235,7 @@ class GlooSender(WeightSender):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _connect(self, stream: WeightStream) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="turnwise-group-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="turncredit-group-"))
         meeting = GroupPlace(str(self._folder / "store"), self._size)
         with self._meanwhile(lambda: self._client.init_weight_transfer_engine(asdict(meeting))):
             self._group = join(meeting, 0)

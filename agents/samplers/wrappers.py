@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from turnwise.agents.errors import AgentError, look_up
-from turnwise.agents.models.weights import Weights, WeightSource
-from turnwise.agents.samplers.base import SAMPLERS, Completion, Planner, Request, Sampler, SamplerSettings, Samples
+from turncredit.agents.errors import AgentError, look_up
+from turncredit.agents.models.weights import Weights, WeightSource
+from turncredit.agents.samplers.base import SAMPLERS, Completion, Planner, Request, Sampler, SamplerSettings, Samples
 
 __all__ = ["SamplerWrapper", "as_sampler", "make_sampler"]
 

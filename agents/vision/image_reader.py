@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import ModelError
-from turnwise.agents.vision.untyped import Model, Processor
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import ModelError
+from turncredit.agents.vision.untyped import Model, Processor
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,7 @@ __all__ = ["ImageReader", "attach_reader", "reader_of"]
 CACHE = 256 * 2**20
 """Bytes of tensors of images that are kept."""
 
-_ATTRIBUTE = "turnwise_images"
+_ATTRIBUTE = "turncredit_images"
 TYPES = ("token_type_ids", "mm_token_type_ids")
 """Arguments that say which tokens are of an image, by the names that models have for them."""
 

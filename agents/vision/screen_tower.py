@@ -27,7 +27,7 @@ class ScreenTowerConfig(transformers.PretrainedConfig):  # type: ignore[misc]
         layers: number of blocks that look at the patches around.
     """
 
-    model_type = "turnwise_screen_tower"
+    model_type = "turncredit_screen_tower"
 
     def __init__(
         self,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.vision.image_reader import ImageReader
-from turnwise.agents.vision.untyped import Library, Model, Processor
+from turncredit.agents.errors import ModelError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.vision.image_reader import ImageReader
+from turncredit.agents.vision.untyped import Library, Model, Processor
 
 __all__ = ["class_of", "load_reader", "model_class"]
 
@@ -16,7 +16,7 @@ def model_class(transformers: Library, table: JsonObject) -> Library:
     """Return the class of transformers that loads the model with this config.json; see `class_of`."""
     if "vision_config" not in table:
         return transformers.AutoModelForCausalLM
-    import turnwise.agents.vision.screen_tower  # noqa: F401 - transformers knows it from here on
+    import turncredit.agents.vision.screen_tower  # noqa: F401 - transformers knows it from here on
 
     return class_of(transformers, transformers.AutoConfig.for_model(table.get("model_type", "")))
 

@@ -11,16 +11,16 @@ from typing import Annotated
 
 import typer
 
-from turnwise.cli.console import say, say_json, warn
-from turnwise.cli.credit.comparison import print_comparison
-from turnwise.cli.credit.truth import TruthRequest, score_against_truth
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Trust, parse_options
-from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP
-from turnwise.report.credit_comparison import RULES, compare_rules
-from turnwise.report.credit_picture import check_picture, most_instructive, save_picture
-from turnwise.report.credit_settings import credit_settings
-from turnwise.report.stored_groups import of_task, read_groups, require_turns
+from turncredit.cli.console import say, say_json, warn
+from turncredit.cli.credit.comparison import print_comparison
+from turncredit.cli.credit.truth import TruthRequest, score_against_truth
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Trust, parse_options
+from turncredit.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP
+from turncredit.report.credit_comparison import RULES, compare_rules
+from turncredit.report.credit_picture import check_picture, most_instructive, save_picture
+from turncredit.report.credit_settings import credit_settings
+from turncredit.report.stored_groups import of_task, read_groups, require_turns
 
 
 def credit(
@@ -73,7 +73,7 @@ def credit(
         return
     if policy is not None:
         raise UserError("--policy plays forks, which need --truth K")
-    from turnwise.training.run_folder.paths import trajectory_file
+    from turncredit.training.run_folder.paths import trajectory_file
 
     file = trajectory_file(path, iteration)
     settings = credit_settings(file, rules, parse_options(options), anchor, RULES)
@@ -96,7 +96,8 @@ def credit(
         words = [*(options or ()), *(["--credit", rules] if rules else []), *(["--anchor", anchor] if anchor else [])]
         words += ["--task", task] if task else []
         say(
-            f"to draw a task: {shlex.join(['turnwise', 'credit', str(file), *words, '--picture', 'graph.html'])}", "dim"
+            f"to draw a task: {shlex.join(['turncredit', 'credit', str(file), *words, '--picture', 'graph.html'])}",
+            "dim",
         )
     else:
         say(f"task {groups[number].task} drawn: {picture}")

@@ -1,4 +1,4 @@
-"""What `turnwise credit` prints about several rules side by side."""
+"""What `turncredit credit` prints about several rules side by side."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from turnwise.cli.console import out
-from turnwise.report.number_text import percent
+from turncredit.cli.console import out
+from turncredit.report.number_text import percent
 
 if TYPE_CHECKING:
-    from turnwise.agents.steps import Anchor
-    from turnwise.report.credit_comparison import RuleComparison, RuleStatistics, TrajectoryFacts
+    from turncredit.agents.steps import Anchor
+    from turncredit.report.credit_comparison import RuleComparison, RuleStatistics, TrajectoryFacts
 
 _REPORTED = {
     "groups": "groups",

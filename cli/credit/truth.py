@@ -1,4 +1,4 @@
-"""`turnwise credit --truth K`: forks of the stored episodes are played, and the rules are scored against them."""
+"""`turncredit credit --truth K`: forks of the stored episodes are played, and the rules are scored against them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from turnwise.cli.console import err, out, say, say_json, warn
-from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.options import Options, parse_options
-from turnwise.cli.players import load_player, take_options
-from turnwise.registry import suggest
-from turnwise.report.credit_settings import credit_settings
-from turnwise.report.number_text import count, duration, percent
-from turnwise.report.stored_groups import read_groups, require_turns
-from turnwise.report.truth_picture import check_truth_picture, save_truth_picture
-from turnwise.report.truth_scores import GradientScores, TruthScores, return_options, score_rules
+from turncredit.cli.console import err, out, say, say_json, warn
+from turncredit.cli.errors import INTERRUPTED, UserError
+from turncredit.cli.options import Options, parse_options
+from turncredit.cli.players import load_player, take_options
+from turncredit.registry import suggest
+from turncredit.report.credit_settings import credit_settings
+from turncredit.report.number_text import count, duration, percent
+from turncredit.report.stored_groups import read_groups, require_turns
+from turncredit.report.truth_picture import check_truth_picture, save_truth_picture
+from turncredit.report.truth_scores import GradientScores, TruthScores, return_options, score_rules
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Group, Turn
-    from turnwise.credit.truth import Interval
-    from turnwise.training.config.run import Run
-    from turnwise.training.loaded_agent import LoadedAgent
-    from turnwise.training.truth.forking import ForkPlayer
-    from turnwise.training.truth.measuring import TruthOptions, TruthPlan, TruthTable
+    from turncredit.agents.trajectory import Group, Turn
+    from turncredit.credit.truth import Interval
+    from turncredit.training.config.run import Run
+    from turncredit.training.loaded_agent import LoadedAgent
+    from turncredit.training.truth.forking import ForkPlayer
+    from turncredit.training.truth.measuring import TruthOptions, TruthPlan, TruthTable
 
 _PREFIX = "truth."
 _OPTIONS = ("reliability", "turns", "early", "trajectories", "env", "chance", "gradients")
@@ -75,9 +75,9 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     Raises:
         UserError: an option is unknown, or nothing says which environment or player it is.
     """
-    from turnwise.training.run_folder.paths import run_of, trajectory_file
-    from turnwise.training.truth.fork_records import ForkFile, truth_file
-    from turnwise.training.truth.measuring import TruthTable, has_chance
+    from turncredit.training.run_folder.paths import run_of, trajectory_file
+    from turncredit.training.truth.fork_records import ForkFile, truth_file
+    from turncredit.training.truth.measuring import TruthTable, has_chance
 
     others, chosen = take_options(parse_options(words), _PREFIX)
     _check(chosen)
@@ -122,8 +122,8 @@ def _check(chosen: Mapping[str, object]) -> None:
 
 def _all_rules(file: Path) -> str:
     """Return the names of all registered rules, the run's own first."""
-    from turnwise.credit import rules
-    from turnwise.training.run_folder.paths import run_of
+    from turncredit.credit import rules
+    from turncredit.training.run_folder.paths import run_of
 
     run = run_of(file)
     own = [] if run is None or run.credit.method not in rules() else [run.credit.method]
@@ -146,7 +146,7 @@ def _first_groups(groups: Sequence[Group], chosen: Mapping[str, object]) -> list
 
 def _environment(run: Run | None, chosen: Mapping[str, object]) -> tuple[str, Options]:
     """Return the environment in which the episodes were played, and its arguments."""
-    from turnwise.training.config.file_options import require_safe_env
+    from turncredit.training.config.file_options import require_safe_env
 
     env_id = chosen.get("env")
     if isinstance(env_id, str):
@@ -161,16 +161,16 @@ def _environment(run: Run | None, chosen: Mapping[str, object]) -> tuple[str, Op
 def _run_folder(file: Path, run: Run | None) -> Path:
     if run is None:
         raise UserError("these trajectories belong to no run with a checkpoint; say --policy PLAYER")
-    from turnwise.training.run_folder.paths import RUN_FILE
+    from turncredit.training.run_folder.paths import RUN_FILE
 
     return next(folder for folder in file.resolve().parents if (folder / RUN_FILE).is_file())
 
 
 def _player(loaded: LoadedAgent, run: Run | None, env_id: str, env_kwargs: Options) -> ForkPlayer:
     """Return who plays the forks, with the concurrency and the processes of the run."""
-    from turnwise.agents.rollouts.env_pool import EnvPool
-    from turnwise.envs import make
-    from turnwise.training.truth.forking import ForkPlayer
+    from turncredit.agents.rollouts.env_pool import EnvPool
+    from turncredit.envs import make
+    from turncredit.training.truth.forking import ForkPlayer
 
     # As in training: a policy on the CPU is copied to other processes with its environments, or these have some alone.
     forks = run is not None and loaded.run is not None and run.policy.device == "cpu" and not loaded.workers
@@ -204,7 +204,7 @@ def _described(loaded: LoadedAgent, env_id: str, env_kwargs: Options, chance: bo
 
 
 def _truth_options(request: TruthRequest, chosen: Mapping[str, object], gamma: float, penalty: float) -> TruthOptions:
-    from turnwise.training.truth.measuring import TruthOptions
+    from turncredit.training.truth.measuring import TruthOptions
 
     numbers = {}
     for option, kind in (("reliability", float), ("turns", int)):
@@ -229,7 +229,7 @@ def _model(loaded: LoadedAgent, groups: Sequence[Group], chosen: Mapping[str, ob
         if asked:
             raise UserError(f"{_PREFIX}gradients needs a policy with its weights in this process, and stored token ids")
         return None
-    from turnwise.training.truth.gradients import as_model
+    from turncredit.training.truth.gradients import as_model
 
     model = as_model(module)
     size = sum(parameter.numel() for parameter in model.parameters())
@@ -241,7 +241,7 @@ def _model(loaded: LoadedAgent, groups: Sequence[Group], chosen: Mapping[str, ob
 
 def _gradients(model: object, loaded: LoadedAgent, groups: Sequence[Group]) -> GradientScores:
     """Return what scores the gradients of rules."""
-    from turnwise.training.truth.gradients import as_model, gradient_measures, turn_gradients
+    from turncredit.training.truth.gradients import as_model, gradient_measures, turn_gradients
 
     total = sum(1 for _ in _turns(groups))
     with Progress(TextColumn("gradients of {task.completed}/{task.total} turns"), console=err(), transient=True) as bar:
@@ -258,7 +258,7 @@ def _turns(groups: Sequence[Group]) -> Iterator[Turn]:
 
 def _speed(folder: Path) -> float | None:
     """Return the tokens per second that the rollouts of a run sampled last; None if it does not say."""
-    from turnwise.training.run_folder.metrics import read_events
+    from turncredit.training.run_folder.metrics import read_events
 
     speeds = [event.get("rollout_tokens_per_second") for event in read_events(folder / "metrics.jsonl")]
     return next((float(speed) for speed in reversed(speeds) if isinstance(speed, int | float) and speed > 0), None)
@@ -266,7 +266,7 @@ def _speed(folder: Path) -> float | None:
 
 def _play(table: TruthTable, player: ForkPlayer, options: TruthOptions, speed: float | None) -> None:
     """Play with progress; Ctrl-C ends the command, and what was played is kept."""
-    from turnwise.training.truth.measuring import measure, plan_forks
+    from turncredit.training.truth.measuring import measure, plan_forks
 
     plan = plan_forks(table, options)
     err().print(_cost(plan, options, speed), soft_wrap=True)

@@ -1,7 +1,7 @@
 """Reference cases: recorded inputs of a function and the results that it must return, as docs/reference_cases.md says.
 
 A case names its function as "credit/gigpo" (a credit rule), "transform/hicra" (a token transform),
-"objective/ppo_clip" (a loss with its gradient) or "helper/whiten" (an item of `turnwise.cli.reference.helpers`).
+"objective/ppo_clip" (a loss with its gradient) or "helper/whiten" (an item of `turncredit.cli.reference.helpers`).
 Nothing in a case is ignored: a column, option or result that the function lacks is an error that names it.
 """
 
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from turnwise.cli.errors import UserError, sentence_of
-from turnwise.registry import suggest
-from turnwise.tools.bounded_input import InputError, read_json
+from turncredit.cli.errors import UserError, sentence_of
+from turncredit.registry import suggest
+from turncredit.tools.bounded_input import InputError, read_json
 
-FORMAT = "turnwise reference cases 1"
+FORMAT = "turncredit reference cases 1"
 Outcome = Literal["agrees", "differs", "noise", "refused", "unimplemented", "malformed"]
 Function = Callable[..., Any]
 Values = Mapping[str, Any]
@@ -32,7 +32,7 @@ class RefusedCase(Exception):
 
 
 class UnimplementedCase(Exception):
-    """turnwise has no function of that name."""
+    """turncredit has no function of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def read_cases(path: Path) -> list[ReferenceCase]:
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
         raise UserError(
             f'{path} must be a JSON object with "format": "{FORMAT}" (docs/reference_cases.md). To convert an older '
-            f"file, run python scripts/convert_reference_cases {path} NEW.json in a checkout of turnwise"
+            f"file, run python scripts/convert_reference_cases {path} NEW.json in a checkout of turncredit"
         )
     cases, tables = content.get("cases"), content.get("tables", {})
     if not isinstance(cases, list) or not cases or not isinstance(tables, Mapping):
@@ -154,16 +154,16 @@ def _results(case: ReferenceCase, function: Function | None) -> Values:
     """Return the results that the function gives for the columns and options of a case."""
     kind, _, name = case.function.partition("/")
     if kind == "objective":
-        from turnwise.training.objectives import get, objectives
-        from turnwise.training.objectives.evaluated import loss_and_gradient
+        from turncredit.training.objectives import get, objectives
+        from turncredit.training.objectives.evaluated import loss_and_gradient
 
         _find(kind, name, objectives())
         loss, gradient = loss_and_gradient(function or get(name), case.columns, case.options)
         return {"loss": loss, "gradient": gradient}
-    from turnwise.cli.reference.helpers import HELPERS, results_of
-    from turnwise.credit import Steps, rules
-    from turnwise.credit.columns import COLUMNS
-    from turnwise.credit.tokens import transforms
+    from turncredit.cli.reference.helpers import HELPERS, results_of
+    from turncredit.credit import Steps, rules
+    from turncredit.credit.columns import COLUMNS
+    from turncredit.credit.tokens import transforms
 
     if kind == "helper":
         return results_of((function or _find(kind, name, HELPERS))(**case.columns, **case.options))

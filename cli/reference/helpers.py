@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit import Advantages, Steps, spear_replay
-from turnwise.credit.columns import COLUMNS
-from turnwise.credit.numerics import discounted_returns, penalties, trajectory_scores, whiten
-from turnwise.credit.outcome.evol import novelty_rewards
-from turnwise.credit.outcome.unlikely import reshaped
-from turnwise.credit.outcome.xrpo_novelty import novelty_bonus, relative_likelihood
-from turnwise.credit.tokens import TransformedAdvantages
-from turnwise.credit.tokens.gae import TokenAdvantages, bilevel_gae, gae_tokens
-from turnwise.credit.tokens.tempo import tempo_tokens
-from turnwise.credit.turn.gigpo import anchors
-from turnwise.credit.turn.hgpo import LevelMean, hgpo
+from turncredit.credit import Advantages, Steps, spear_replay
+from turncredit.credit.columns import COLUMNS
+from turncredit.credit.numerics import discounted_returns, penalties, trajectory_scores, whiten
+from turncredit.credit.outcome.evol import novelty_rewards
+from turncredit.credit.outcome.unlikely import reshaped
+from turncredit.credit.outcome.xrpo_novelty import novelty_bonus, relative_likelihood
+from turncredit.credit.tokens import TransformedAdvantages
+from turncredit.credit.tokens.gae import TokenAdvantages, bilevel_gae, gae_tokens
+from turncredit.credit.tokens.tempo import tempo_tokens
+from turncredit.credit.turn.gigpo import anchors
+from turncredit.credit.turn.hgpo import LevelMean, hgpo
 
 Array = Any
 Function = Callable[..., Any]
@@ -30,7 +30,7 @@ def results_of(output: object) -> Mapping[str, object]:
     """Return what a function returned as results by name; an array is the result "advantage".
 
     Raises:
-        TypeError: it is neither numbers nor a output of turnwise.
+        TypeError: it is neither numbers nor a output of turncredit.
     """
     if isinstance(output, Advantages):
         results = {"advantage": output.values, "keep": output.keep, "weight": output.weight, "state": output.state}

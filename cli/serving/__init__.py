@@ -1,1 +1,1 @@
-"""`turnwise serve`: the web shop, a phone, a corpus to search, environments and models, on this machine."""
+"""`turncredit serve`: the web shop, a phone, a corpus to search, environments and models, on this machine."""

@@ -1,4 +1,4 @@
-"""The commands `turnwise serve shop` and `search`, and all others of `turnwise serve`."""
+"""The commands `turncredit serve shop` and `search`, and all others of `turncredit serve`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from turnwise.cli.console import out, say, warn
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Names
-from turnwise.cli.serving.env import env
-from turnwise.cli.serving.mcp import mcp
-from turnwise.cli.serving.model import serve_model
-from turnwise.cli.serving.phone import phone
+from turncredit.cli.console import out, say, warn
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Names
+from turncredit.cli.serving.env import env
+from turncredit.cli.serving.mcp import mcp
+from turncredit.cli.serving.model import serve_model
+from turncredit.cli.serving.phone import phone
 
 if TYPE_CHECKING:
-    from turnwise.envs.shop.env import WebShopEnv
-    from turnwise.envs.shop.goal_sources import GoalSource
-    from turnwise.envs.shop.site.app import OnPurchase
-    from turnwise.tools.retrieval import Library
+    from turncredit.envs.shop.env import WebShopEnv
+    from turncredit.envs.shop.goal_sources import GoalSource
+    from turncredit.envs.shop.site.app import OnPurchase
+    from turncredit.tools.retrieval import Library
 
 app = typer.Typer(
     help="Serve an environment or a tool on this machine.",
@@ -66,10 +66,10 @@ def shop(
     ] = "text",
 ) -> None:
     """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
-    from turnwise.agents.files.json_files import require_writable
-    from turnwise.agents.files.trajectory_files import check_suffix
-    from turnwise.envs.shop.site.app import create_app
-    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
+    from turncredit.agents.files.json_files import require_writable
+    from turncredit.agents.files.trajectory_files import check_suffix
+    from turncredit.envs.shop.site.app import create_app
+    from turncredit.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
     if files and len(files) > 3:
@@ -105,8 +105,8 @@ def _environment(
     files: list[Path], choices: dict[str, str | None], *, reward: str, seed: int, observation: str
 ) -> WebShopEnv:
     """Return the environment whose goals visitors get: all those of the files, or a split of a generated catalogue."""
-    from turnwise.envs.shop.env import WebShopEnv
-    from turnwise.envs.shop.sources import GeneratedProducts, ProductFiles
+    from turncredit.envs.shop.env import WebShopEnv
+    from turncredit.envs.shop.sources import GeneratedProducts, ProductFiles
 
     source: GeneratedProducts | ProductFiles
     if not files:
@@ -120,7 +120,7 @@ def _environment(
 
 def _saver(env: WebShopEnv, path: Path) -> OnPurchase:
     """Return a function that replays a visitor's episode in the environment and appends it to a file."""
-    from turnwise.agents.demonstrations.recording import EpisodeRecorder, append_episode
+    from turncredit.agents.demonstrations.recording import EpisodeRecorder, append_episode
 
     def save(task: str, actions: list[str] | None) -> None:
         if actions is None:
@@ -164,7 +164,7 @@ def search(
         Path | None, typer.Option(help="Folder to keep the index in, so that the next start is quick.")
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Folder of a sentence encoder. Default: that of turnwise[dense].")
+        Path | None, typer.Option(help="Folder of a sentence encoder. Default: that of turncredit[dense].")
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Skip incomplete lines and repeated ids.")] = False,
     workers: Annotated[
@@ -172,10 +172,10 @@ def search(
     ] = 1,
 ) -> None:
     """Serve a corpus until Ctrl-C: POST /retrieve, GET /health."""
-    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
-    from turnwise.processes.serving_workers import listen_for_workers, serve_with_workers
-    from turnwise.tools.retrieval import BadCorpus, open_library
-    from turnwise.tools.retrieval.server import create_app
+    from turncredit.processes.serving import listen, require_packages, serve_forever, url_of
+    from turncredit.processes.serving_workers import listen_for_workers, serve_with_workers
+    from turncredit.tools.retrieval import BadCorpus, open_library
+    from turncredit.tools.retrieval.server import create_app
 
     require_packages()
     if workers > 1 and index != "bm25":

@@ -1,4 +1,4 @@
-"""`turnwise serve env`: any environment behind OpenEnv's server interface."""
+"""`turncredit serve env`: any environment behind OpenEnv's server interface."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from turnwise.cli.console import out, say
-from turnwise.cli.options import Names, parse_options
+from turncredit.cli.console import out, say
+from turncredit.cli.options import Names, parse_options
 
 
 def env(
-    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turnwise/Household-v0.")],
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turncredit/Household-v0.")],
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
@@ -31,9 +31,9 @@ def env(
     deadline: Annotated[float, typer.Option(min=0.001, help="Time limit of a reset or step, in seconds.")] = 60.0,
 ) -> None:
     """Serve an environment to clients of OpenEnv, TRL and verifiers until Ctrl-C."""
-    from turnwise.agents.frameworks.openenv import create_app
-    from turnwise.envs import make
-    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
+    from turncredit.agents.frameworks.openenv import create_app
+    from turncredit.envs import make
+    from turncredit.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
     arguments = parse_options(options)

@@ -1,4 +1,4 @@
-"""`turnwise serve mcp`: any environment as tools of an MCP server."""
+"""`turncredit serve mcp`: any environment as tools of an MCP server."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from turnwise.cli.console import out, say
-from turnwise.cli.options import Names, parse_options
+from turncredit.cli.console import out, say
+from turncredit.cli.options import Names, parse_options
 
 
 def mcp(
-    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turnwise/Household-v0.")],
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turncredit/Household-v0.")],
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
@@ -33,9 +33,9 @@ def mcp(
     deadline: Annotated[float, typer.Option(min=0.001, help="Time limit of a reset or step, in seconds.")] = 60.0,
 ) -> None:
     """Serve an environment as tools: those of a ToolEnv as they are, reset and step for others."""
-    from turnwise.agents.frameworks.mcp_server import EnvironmentTools, create_app, serve_stdio
-    from turnwise.envs import make
-    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
+    from turncredit.agents.frameworks.mcp_server import EnvironmentTools, create_app, serve_stdio
+    from turncredit.envs import make
+    from turncredit.processes.serving import listen, require_packages, serve_forever, url_of
 
     maker = partial(make, env_id, **parse_options(options))
     tools = EnvironmentTools(maker, sessions=sessions, idle=idle or None, deadline=deadline)

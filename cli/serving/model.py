@@ -1,4 +1,4 @@
-"""`turnwise serve model`: vLLM as a server, with what `openai:MODEL@URL` needs as a token engine."""
+"""`turncredit serve model`: vLLM as a server, with what `openai:MODEL@URL` needs as a token engine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from turnwise.cli.console import say, warn
-from turnwise.cli.options import parse_options
+from turncredit.cli.console import say, warn
+from turncredit.cli.options import parse_options
 
-GUARD = "turnwise.processes.request_guard.LocalRequestGuard"
+GUARD = "turncredit.processes.request_guard.LocalRequestGuard"
 MODULE = "vllm.entrypoints.openai.api_server"
 
 
@@ -37,9 +37,9 @@ def serve_model(
 
     New weights are accepted on a loopback address only: whoever can send them controls the process.
     """
-    from turnwise.agents.models.model_folder import find_model
-    from turnwise.agents.samplers.base import SamplerSettings
-    from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
+    from turncredit.agents.models.model_folder import find_model
+    from turncredit.agents.samplers.base import SamplerSettings
+    from turncredit.agents.samplers.vllm.arguments import engine_arguments, require_package
 
     package = require_package("auto")
     settings = SamplerSettings(

@@ -1,4 +1,4 @@
-"""`turnwise serve phone`: a simulated phone in the browser and on an adb port, or with AndroidWorld's interface."""
+"""`turncredit serve phone`: a simulated phone in the browser and on an adb port, or with AndroidWorld's interface."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError
-from turnwise.cli.options import Options, parse_options
+from turncredit.cli.console import out, say
+from turncredit.cli.errors import UserError
+from turncredit.cli.options import Options, parse_options
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Trajectory
-    from turnwise.envs.android.site.player import Choice, PlayedAction, Save
+    from turncredit.agents.trajectory import Trajectory
+    from turncredit.envs.android.site.player import Choice, PlayedAction, Save
 
 _HOST = "127.0.0.1"
 _OF_THE_PAGE = ("adb_port", "template", "app", "free", "save", "env")
@@ -75,7 +75,7 @@ def phone(
     _refuse(typed, _OF_ANDROIDWORLD, "AndroidWorld's interface: add --androidworld")
     if free:
         _refuse(typed, ("template", "app"), "a task, but --free asks for a phone without one")
-    from turnwise.envs.android.site.player import Choice
+    from turncredit.envs.android.site.player import Choice
 
     choice = Choice(split, template or "", seed, tuple(app or ()), free)
     _serve_page(4000 if port is None else port, adb_port or 0, choice, saver(save, parse_options(env)))
@@ -89,9 +89,9 @@ def _refuse(values: Mapping[str, object], names: Sequence[str], scope: str) -> N
 
 
 def _serve_page(port: int, adb_port: int, choice: Choice, save: Save) -> None:
-    from turnwise.envs.android.site.app import create_app
-    from turnwise.envs.android.site.player import PhonePlayer
-    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
+    from turncredit.envs.android.site.app import create_app
+    from turncredit.envs.android.site.player import PhonePlayer
+    from turncredit.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
     opened = listen(_HOST, port)
@@ -124,23 +124,23 @@ def saver(path: Path | None, arguments: Options | None = None) -> Save:
         UserError: the file cannot be written, or images have no file beside which they could lie.
         EnvError: an argument is wrong.
     """
-    from turnwise.agents.content import has_images
-    from turnwise.agents.files.json_files import require_writable
-    from turnwise.agents.files.trajectory_files import check_suffix
-    from turnwise.envs import make
+    from turncredit.agents.content import has_images
+    from turncredit.agents.files.json_files import require_writable
+    from turncredit.agents.files.trajectory_files import check_suffix
+    from turncredit.envs import make
 
     kwargs = dict(arguments or {})
     if "split" in kwargs or "device" in kwargs:
         raise UserError("--env cannot choose split or device: demonstrations are of the phone that the page shows")
-    if kwargs and has_images(make("turnwise/Android-v0", **kwargs).observation_space) and path is None:
+    if kwargs and has_images(make("turncredit/Android-v0", **kwargs).observation_space) and path is None:
         raise UserError("demonstrations with screens need --save FILE: the images are stored beside it")
     if path is not None:
         check_suffix(path)
         require_writable(path)
 
     def save(split: str, task: str, actions: Sequence[PlayedAction], won: bool) -> Mapping[str, str]:
-        from turnwise.agents.demonstrations.recording import append_episode
-        from turnwise.agents.files.trajectory_files import to_json
+        from turncredit.agents.demonstrations.recording import append_episode
+        from turncredit.agents.files.trajectory_files import to_json
 
         trajectory = _replayed(split, task, actions, kwargs)
         if trajectory.won != won:
@@ -159,9 +159,9 @@ def saver(path: Path | None, arguments: Options | None = None) -> Save:
 
 def _replayed(split: str, task: str, actions: Sequence[PlayedAction], arguments: Options) -> Trajectory:
     """Return an episode as the environment with these arguments plays it."""
-    from turnwise.agents.demonstrations.recording import EpisodeRecorder
-    from turnwise.envs.android.actions import BadAction
-    from turnwise.envs.android.env import AndroidEnv
+    from turncredit.agents.demonstrations.recording import EpisodeRecorder
+    from turncredit.envs.android.actions import BadAction
+    from turncredit.envs.android.env import AndroidEnv
 
     env = AndroidEnv(split=split, **arguments)
     recorder = EpisodeRecorder(*env.reset(seed=0, options={"task": task}), seed=0)
@@ -177,15 +177,15 @@ def _replayed(split: str, task: str, actions: Sequence[PlayedAction], arguments:
 
 
 def _not_saved(reason: str) -> Exception:
-    from turnwise.envs.android.site.player import NotNow
+    from turncredit.envs.android.site.player import NotNow
 
     return NotNow(f"the episode was not saved: {reason}")
 
 
 def _serve_androidworld(port: int, *, split: str, instances: int = 2, **options: Any) -> None:
-    """Serve until Ctrl-C; options as in `turnwise.envs.android.androidworld_server.create_app`."""
-    from turnwise.envs.android.androidworld_server import create_app
-    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
+    """Serve until Ctrl-C; options as in `turncredit.envs.android.androidworld_server.create_app`."""
+    from turncredit.envs.android.androidworld_server import create_app
+    from turncredit.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
     app = create_app(split, instances=instances, **options)

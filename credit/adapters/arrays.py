@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.steps import Bools, Floats
-from turnwise.credit.tensors import plain
-from turnwise.credit.tokens.checks import flags, numbers
+from turncredit.credit.errors import BadTable
+from turncredit.credit.steps import Bools, Floats
+from turncredit.credit.tensors import plain
+from turncredit.credit.tokens.checks import flags, numbers
 
 
 def mask_of(name: str, value: Any, *, rows: int | None = None) -> Bools:

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.columns import COLUMNS, KEYS, REQUIRED, check_spelling, described
-from turnwise.credit.errors import BadTable
-from turnwise.credit.steps import Steps
-from turnwise.registry import suggest
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.columns import COLUMNS, KEYS, REQUIRED, check_spelling, described
+from turncredit.credit.errors import BadTable
+from turncredit.credit.steps import Steps
+from turncredit.registry import suggest
 
 
 def from_frame(frame: Any, columns: Mapping[str, str | list[str]] | None = None) -> Steps:

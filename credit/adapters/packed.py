@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnwise.credit.adapters.arrays import numbers_of
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadTable
-from turnwise.credit.numerics import group_sums
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turncredit.credit.adapters.arrays import numbers_of
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadTable
+from turncredit.credit.numerics import group_sums
+from turncredit.credit.steps import Bools, Floats, Ints, Steps
 
 
 @dataclass(frozen=True, eq=False)

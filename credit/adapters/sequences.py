@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
-from turnwise.credit.adapters.packed import PackedSteps, averages, runs, unseen_turns
-from turnwise.credit.errors import BadTable
-from turnwise.credit.numerics import group_sums
-from turnwise.credit.steps import Floats, Ints, Steps
-from turnwise.credit.tensors import plain
+from turncredit.credit.adapters.arrays import column_of, mask_of, numbers_of
+from turncredit.credit.adapters.packed import PackedSteps, averages, runs, unseen_turns
+from turncredit.credit.errors import BadTable
+from turncredit.credit.numerics import group_sums
+from turncredit.credit.steps import Floats, Ints, Steps
+from turncredit.credit.tensors import plain
 
 
 def from_sequences(

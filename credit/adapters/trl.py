@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.adapters.arrays import column_of, mask_of
-from turnwise.credit.adapters.packed import PackedSteps, runs, unseen_turns
-from turnwise.credit.errors import BadTable
-from turnwise.credit.key_codes import freeze
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
-from turnwise.credit.tensors import plain
+from turncredit.credit.adapters.arrays import column_of, mask_of
+from turncredit.credit.adapters.packed import PackedSteps, runs, unseen_turns
+from turncredit.credit.errors import BadTable
+from turncredit.credit.key_codes import freeze
+from turncredit.credit.steps import Bools, Floats, Ints, Steps
+from turncredit.credit.tensors import plain
 
 
 def from_trl(
@@ -27,7 +27,7 @@ def from_trl(
     A turn's `state` is the prompt, or the messages since the last assistant message; its `action` is the assistant
     message. The reward belongs to the last turn.
 
-        >>> from turnwise.credit import rloo
+        >>> from turncredit.credit import rloo
         >>> packed = from_trl(["2+2?"] * 2, ["4", "5"], [1.0, 0.0], num_generations=2)
         >>> packed.tokens(rloo(packed.steps)).tolist()
         [[1.0], [-1.0]]

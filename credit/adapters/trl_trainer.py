@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.adapters.packed import PackedSteps
-from turnwise.credit.adapters.sequences import from_sequences
-from turnwise.credit.adapters.trl import groups_of_prompts
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadTable
-from turnwise.credit.tensors import plain
+from turncredit.credit.adapters.packed import PackedSteps
+from turncredit.credit.adapters.sequences import from_sequences
+from turncredit.credit.adapters.trl import groups_of_prompts
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadTable
+from turncredit.credit.tensors import plain
 
 COLUMNS = {"turn_rewards": "turn_rewards", "state": "states", "valid": "valid"}
 """Columns of `from_sequences`, and how a rollout function calls them."""

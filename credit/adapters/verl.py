@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
-from turnwise.credit.adapters.packed import PackedSteps, averages
-from turnwise.credit.errors import BadTable
-from turnwise.credit.key_codes import Coder
-from turnwise.credit.numerics import compact
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
-from turnwise.credit.tensors import plain
+from turncredit.credit.adapters.arrays import column_of, mask_of, numbers_of
+from turncredit.credit.adapters.packed import PackedSteps, averages
+from turncredit.credit.errors import BadTable
+from turncredit.credit.key_codes import Coder
+from turncredit.credit.numerics import compact
+from turncredit.credit.steps import Bools, Floats, Ints, Steps
+from turncredit.credit.tensors import plain
 
 
 def from_verl(
@@ -32,7 +32,7 @@ def from_verl(
     """Return the turns of a batch with one row per turn, with the argument names of verl-style trainers.
 
         >>> packed = from_verl(uid=["g", "g"], traj_uid=["a", "b"], rewards=[1.0, 0.0], response_mask=[[1, 1], [1, 0]])
-        >>> from turnwise.credit import grpo
+        >>> from turncredit.credit import grpo
         >>> packed.tokens(grpo(packed.steps, scale="none")).tolist()
         [[0.5, 0.5], [-0.5, 0.0]]
 

@@ -3,16 +3,16 @@
 A new rule is one file, and one entry in the family that it belongs to.
 """
 
-from turnwise.credit.catalogue import answers, baselines, branches, difficulty, memories, returns, roles, states
-from turnwise.credit.catalogue.answers import *  # noqa: F403  # the functions, which turnwise.credit exports
-from turnwise.credit.catalogue.baselines import *  # noqa: F403
-from turnwise.credit.catalogue.branches import *  # noqa: F403
-from turnwise.credit.catalogue.difficulty import *  # noqa: F403
-from turnwise.credit.catalogue.memories import *  # noqa: F403
-from turnwise.credit.catalogue.returns import *  # noqa: F403
-from turnwise.credit.catalogue.roles import *  # noqa: F403
-from turnwise.credit.catalogue.states import *  # noqa: F403
-from turnwise.credit.registry import register
+from turncredit.credit.catalogue import answers, baselines, branches, difficulty, memories, returns, roles, states
+from turncredit.credit.catalogue.answers import *  # noqa: F403  # the functions, which turncredit.credit exports
+from turncredit.credit.catalogue.baselines import *  # noqa: F403
+from turncredit.credit.catalogue.branches import *  # noqa: F403
+from turncredit.credit.catalogue.difficulty import *  # noqa: F403
+from turncredit.credit.catalogue.memories import *  # noqa: F403
+from turncredit.credit.catalogue.returns import *  # noqa: F403
+from turncredit.credit.catalogue.roles import *  # noqa: F403
+from turncredit.credit.catalogue.states import *  # noqa: F403
+from turncredit.credit.registry import register
 
 __all__: list[str] = []
 __all__ += answers.__all__

@@ -1,14 +1,14 @@
 """Whole episodes by what was answered: how long, how likely, and how much the answers of a group agree."""
 
-from turnwise.credit.outcome.adora import adora
-from turnwise.credit.outcome.canon import canon
-from turnwise.credit.outcome.copo import copo
-from turnwise.credit.outcome.evol import evol
-from turnwise.credit.outcome.hapo import hapo
-from turnwise.credit.outcome.seed_grpo import seed_grpo
-from turnwise.credit.outcome.unlikely import unlikely
-from turnwise.credit.outcome.xrpo_novelty import xrpo_novelty
-from turnwise.credit.registry import CreditRule
+from turncredit.credit.outcome.adora import adora
+from turncredit.credit.outcome.canon import canon
+from turncredit.credit.outcome.copo import copo
+from turncredit.credit.outcome.evol import evol
+from turncredit.credit.outcome.hapo import hapo
+from turncredit.credit.outcome.seed_grpo import seed_grpo
+from turncredit.credit.outcome.unlikely import unlikely
+from turncredit.credit.outcome.xrpo_novelty import xrpo_novelty
+from turncredit.credit.registry import CreditRule
 
 __all__ = ["adora", "canon", "copo", "evol", "hapo", "seed_grpo", "unlikely", "xrpo_novelty"]
 

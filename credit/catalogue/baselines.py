@@ -1,16 +1,16 @@
 """Whole episodes against a baseline: the mean of their task, of other episodes, or a model's."""
 
-from turnwise.credit.outcome.dr_grpo import dr_grpo
-from turnwise.credit.outcome.grpo import grpo
-from turnwise.credit.outcome.lite_ppo import lite_ppo
-from turnwise.credit.outcome.mc_grpo import mc_grpo
-from turnwise.credit.outcome.ngrpo import ngrpo
-from turnwise.credit.outcome.opo import opo
-from turnwise.credit.outcome.reinforce_pp import reinforce_pp, reinforce_pp_baseline
-from turnwise.credit.outcome.remax import remax
-from turnwise.credit.outcome.rloo import rloo
-from turnwise.credit.outcome.taught import taught
-from turnwise.credit.registry import CreditRule
+from turncredit.credit.outcome.dr_grpo import dr_grpo
+from turncredit.credit.outcome.grpo import grpo
+from turncredit.credit.outcome.lite_ppo import lite_ppo
+from turncredit.credit.outcome.mc_grpo import mc_grpo
+from turncredit.credit.outcome.ngrpo import ngrpo
+from turncredit.credit.outcome.opo import opo
+from turncredit.credit.outcome.reinforce_pp import reinforce_pp, reinforce_pp_baseline
+from turncredit.credit.outcome.remax import remax
+from turncredit.credit.outcome.rloo import rloo
+from turncredit.credit.outcome.taught import taught
+from turncredit.credit.registry import CreditRule
 
 __all__ = [
     "dr_grpo",

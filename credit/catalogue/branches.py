@@ -1,12 +1,12 @@
 """Turns of episodes that share beginnings: trees, forks and continuations."""
 
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.turn.arpo import arpo_hard, arpo_soft
-from turnwise.credit.turn.bpo import bpo
-from turnwise.credit.turn.continuations import continuations
-from turnwise.credit.turn.spo_segment import spo_segment
-from turnwise.credit.turn.tree_grpo import tree_grpo
-from turnwise.credit.turn.vine import vine
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.turn.arpo import arpo_hard, arpo_soft
+from turncredit.credit.turn.bpo import bpo
+from turncredit.credit.turn.continuations import continuations
+from turncredit.credit.turn.spo_segment import spo_segment
+from turncredit.credit.turn.tree_grpo import tree_grpo
+from turncredit.credit.turn.vine import vine
 
 __all__ = ["arpo_hard", "arpo_soft", "bpo", "continuations", "spo_segment", "tree_grpo", "vine"]
 

@@ -1,13 +1,13 @@
 """Whole episodes, weighted by how hard their task is, or by what counts as a success."""
 
-from turnwise.credit.outcome.a_grae import a_grae
-from turnwise.credit.outcome.bnpo import bnpo
-from turnwise.credit.outcome.gdpo import gdpo
-from turnwise.credit.outcome.mapo_mixed import mapo_mixed
-from turnwise.credit.outcome.passk import passk
-from turnwise.credit.outcome.pshw import pshw
-from turnwise.credit.outcome.psr_nsr import psr_nsr
-from turnwise.credit.registry import CreditRule
+from turncredit.credit.outcome.a_grae import a_grae
+from turncredit.credit.outcome.bnpo import bnpo
+from turncredit.credit.outcome.gdpo import gdpo
+from turncredit.credit.outcome.mapo_mixed import mapo_mixed
+from turncredit.credit.outcome.passk import passk
+from turncredit.credit.outcome.pshw import pshw
+from turncredit.credit.outcome.psr_nsr import psr_nsr
+from turncredit.credit.registry import CreditRule
 
 __all__ = ["a_grae", "bnpo", "gdpo", "mapo_mixed", "passk", "pshw", "psr_nsr"]
 

@@ -1,11 +1,11 @@
 """Episodes against what happened before: earlier episodes of their task, or stored ones."""
 
-from turnwise.credit.outcome.dcpo import dcpo_sas
-from turnwise.credit.outcome.spo_single_stream import spo_single_stream
-from turnwise.credit.outcome.v05 import v05
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.turn.arpo_replay import arpo_replay
-from turnwise.credit.turn.spear import spear
+from turncredit.credit.outcome.dcpo import dcpo_sas
+from turncredit.credit.outcome.spo_single_stream import spo_single_stream
+from turncredit.credit.outcome.v05 import v05
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.turn.arpo_replay import arpo_replay
+from turncredit.credit.turn.spear import spear
 
 __all__ = ["arpo_replay", "dcpo_sas", "spear", "spo_single_stream", "v05"]
 

@@ -1,15 +1,15 @@
 """Turns by what followed them: discounted returns, critics, hindsight."""
 
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.turn.archer import archer
-from turnwise.credit.turn.gae import gae
-from turnwise.credit.turn.hcapo import hcapo
-from turnwise.credit.turn.loop import loop
-from turnwise.credit.turn.mapo_dialogue import mapo_dialogue
-from turnwise.credit.turn.mt_grpo import mt_grpo
-from turnwise.credit.turn.ppr_renorm import ppr_renorm
-from turnwise.credit.turn.seeupo import seeupo
-from turnwise.credit.turn.trloo import trloo
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.turn.archer import archer
+from turncredit.credit.turn.gae import gae
+from turncredit.credit.turn.hcapo import hcapo
+from turncredit.credit.turn.loop import loop
+from turncredit.credit.turn.mapo_dialogue import mapo_dialogue
+from turncredit.credit.turn.mt_grpo import mt_grpo
+from turncredit.credit.turn.ppr_renorm import ppr_renorm
+from turncredit.credit.turn.seeupo import seeupo
+from turncredit.credit.turn.trloo import trloo
 
 __all__ = ["archer", "gae", "hcapo", "loop", "mapo_dialogue", "mt_grpo", "ppr_renorm", "seeupo", "trloo"]
 

@@ -1,11 +1,11 @@
 """Turns of several agents: players, planners, teams."""
 
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.turn.dr_mas import dr_mas
-from turnwise.credit.turn.flow_grpo import flow_grpo
-from turnwise.credit.turn.himac import himac
-from turnwise.credit.turn.m_grpo import m_grpo
-from turnwise.credit.turn.mars import mars
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.turn.dr_mas import dr_mas
+from turncredit.credit.turn.flow_grpo import flow_grpo
+from turncredit.credit.turn.himac import himac
+from turncredit.credit.turn.m_grpo import m_grpo
+from turncredit.credit.turn.mars import mars
 
 __all__ = ["dr_mas", "flow_grpo", "himac", "m_grpo", "mars"]
 

@@ -1,15 +1,15 @@
 """Turns compared with others that start from the same state, or lie on the same path."""
 
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.turn.gigpo import gigpo
-from turnwise.credit.turn.graft import graft
-from turnwise.credit.turn.graphgpo import graphgpo
-from turnwise.credit.turn.hgpo import hgpo
-from turnwise.credit.turn.rtmc import rtmc
-from turnwise.credit.turn.salt import salt
-from turnwise.credit.turn.slea import slea
-from turnwise.credit.turn.step_grpo import step_grpo
-from turnwise.credit.turn.tempo import tempo
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.turn.gigpo import gigpo
+from turncredit.credit.turn.graft import graft
+from turncredit.credit.turn.graphgpo import graphgpo
+from turncredit.credit.turn.hgpo import hgpo
+from turncredit.credit.turn.rtmc import rtmc
+from turncredit.credit.turn.salt import salt
+from turncredit.credit.turn.slea import slea
+from turncredit.credit.turn.step_grpo import step_grpo
+from turncredit.credit.turn.tempo import tempo
 
 __all__ = ["gigpo", "graft", "graphgpo", "hgpo", "rtmc", "salt", "slea", "step_grpo", "tempo"]
 

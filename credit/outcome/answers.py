@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from turnwise.credit.numerics import compact, exact_sums, groups_of, trajectory_scores
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turncredit.credit.numerics import compact, exact_sums, groups_of, trajectory_scores
+from turncredit.credit.steps import Bools, Floats, Ints, Steps
 
 THRESHOLD = 0.5
 """Scores above it count as right; this fits rewards of 0 and 1, -1 and 1, or 0 and 10, with small format terms."""

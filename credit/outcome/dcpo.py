@@ -4,13 +4,13 @@ from collections.abc import Hashable, Mapping
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import ROUNDING
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.options import GroupOptions, without_copies
-from turnwise.credit.steps import Floats, Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import ROUNDING
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.options import GroupOptions, without_copies
+from turncredit.credit.steps import Floats, Steps
 
 Memory = Mapping[Hashable, tuple[int, float, float]]
 

@@ -1,10 +1,10 @@
 """Dr. GRPO: the outcome of an episode minus the mean of its task, without scaling."""
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import PenaltyIn, Singleton, Unit
-from turnwise.credit.options import INVALID_PENALTY
-from turnwise.credit.outcome.grpo import grpo
-from turnwise.credit.steps import Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import PenaltyIn, Singleton, Unit
+from turncredit.credit.options import INVALID_PENALTY
+from turncredit.credit.outcome.grpo import grpo
+from turncredit.credit.steps import Steps
 
 
 def dr_grpo(

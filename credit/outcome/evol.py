@@ -4,13 +4,13 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups, Scale, Singleton, compact, groups_of, standardise
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import GroupOptions, without_copies
-from turnwise.credit.outcome.answers import THRESHOLD, majority
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups, Scale, Singleton, compact, groups_of, standardise
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import GroupOptions, without_copies
+from turncredit.credit.outcome.answers import THRESHOLD, majority
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
 
 By = Literal["majority", "score"]
 _GRAIN = 2.0**40

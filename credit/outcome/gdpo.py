@@ -5,13 +5,13 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import Groups, Singleton, standardise, whiten
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import GroupOptions, without_copies
-from turnwise.credit.steps import Bools, Floats, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import Groups, Singleton, standardise, whiten
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import GroupOptions, without_copies
+from turncredit.credit.steps import Bools, Floats, Steps, need
 
 Over = Literal["samples", "tokens"]
 

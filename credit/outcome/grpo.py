@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import (
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import (
     Compat,
     Groups,
     PenaltyIn,
@@ -15,8 +15,8 @@ from turnwise.credit.numerics import (
     trajectory_scores,
     unit_weights,
 )
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
-from turnwise.credit.steps import Floats, Steps, need
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
+from turncredit.credit.steps import Floats, Steps, need
 
 
 def episode_term(steps: Steps, options: GroupOptions) -> tuple[Floats, dict[str, float]]:

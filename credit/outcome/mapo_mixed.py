@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups, standardise
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.options import GroupOptions, without_copies
-from turnwise.credit.outcome.answers import THRESHOLD, share
-from turnwise.credit.steps import Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups, standardise
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.options import GroupOptions, without_copies
+from turncredit.credit.outcome.answers import THRESHOLD, share
+from turncredit.credit.steps import Steps
 
 
 def mapo_mixed(steps: Steps, *, threshold: float = THRESHOLD, ddof: int = 1, eps: float = 1e-6) -> Advantages:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import group_sums
-from turnwise.credit.option_checks import check_flag, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Bools, Floats, Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import group_sums
+from turncredit.credit.option_checks import check_flag, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Bools, Floats, Steps
 
 NOTHING = 1e-6
 """Advantages of at most this size do not count in n'."""

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups, Singleton, group_sums
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups, Singleton, group_sums
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Steps, need
 
 
 def opo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float = INVALID_PENALTY) -> Advantages:

@@ -4,12 +4,12 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import ROUNDING
-from turnwise.credit.option_checks import check_choice
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Floats, Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import ROUNDING
+from turncredit.credit.option_checks import check_choice
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Floats, Steps
 
 Spread = Literal["std", "none"]
 

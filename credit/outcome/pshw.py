@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.options import without_copies
-from turnwise.credit.outcome.answers import THRESHOLD
-from turnwise.credit.steps import Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.options import without_copies
+from turncredit.credit.outcome.answers import THRESHOLD
+from turncredit.credit.steps import Steps
 
 
 def pshw(steps: Steps, *, slope: float = 0.256, threshold: float = THRESHOLD) -> Advantages:

@@ -4,12 +4,12 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import without_copies
-from turnwise.credit.outcome.answers import THRESHOLD
-from turnwise.credit.steps import Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import without_copies
+from turncredit.credit.outcome.answers import THRESHOLD
+from turncredit.credit.steps import Steps
 
 Form = Literal["psr", "nsr", "weighted"]
 

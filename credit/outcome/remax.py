@@ -1,9 +1,9 @@
 """ReMax: the outcome of an episode minus the outcome of a greedy episode of the same task."""
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Steps, need
 
 
 def remax(steps: Steps, *, invalid_penalty: float = INVALID_PENALTY) -> Advantages:

@@ -4,12 +4,12 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups, Scale, Singleton, compact
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Floats, Ints, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups, Scale, Singleton, compact
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Floats, Ints, Steps, need
 
 Likelihood = Literal["mean", "sum"]
 

@@ -5,14 +5,14 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import Groups
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import without_copies
-from turnwise.credit.outcome.answers import THRESHOLD
-from turnwise.credit.steps import Floats, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import Groups
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import without_copies
+from turncredit.credit.outcome.answers import THRESHOLD
+from turncredit.credit.steps import Floats, Steps, need
 
 PriorFrom = Literal["memory", "value"]
 Memory = Mapping[Hashable, tuple[int, int]]

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups, Scale, Singleton
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.outcome.answers import THRESHOLD, solved
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups, Scale, Singleton
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.outcome.answers import THRESHOLD, solved
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
 
 
 def xrpo_novelty(

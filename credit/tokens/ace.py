@@ -5,8 +5,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed, row_means
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.tokens.packed import TransformedAdvantages, inside, packed, row_means
 
 Over = Literal["sum", "mean"]
 

@@ -1,7 +1,7 @@
 """The transforms of token advantages by name, ours and those of installed packages.
 
 A package offers a transform as a `TokenTransform`, or as the function itself, under an entry point of the group
-"turnwise.token_transforms".
+"turncredit.token_transforms".
 """
 
 import inspect
@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.registry import Method, found
-from turnwise.credit.tokens.ace import ace
-from turnwise.credit.tokens.d3s import d3s
-from turnwise.credit.tokens.dcpo_distribution import dcpo_distribution
-from turnwise.credit.tokens.gtpo import gtpo
-from turnwise.credit.tokens.hapo import hapo
-from turnwise.credit.tokens.hicra import hicra
-from turnwise.credit.tokens.influence import nthr, thr
-from turnwise.credit.tokens.mssr import mssr
-from turnwise.credit.tokens.packed import ARRAYS, TransformedAdvantages
-from turnwise.credit.tokens.tw_grpo import tw_grpo
-from turnwise.registry import Registry
+from turncredit.credit.errors import BadTable
+from turncredit.credit.registry import Method, found
+from turncredit.credit.tokens.ace import ace
+from turncredit.credit.tokens.d3s import d3s
+from turncredit.credit.tokens.dcpo_distribution import dcpo_distribution
+from turncredit.credit.tokens.gtpo import gtpo
+from turncredit.credit.tokens.hapo import hapo
+from turncredit.credit.tokens.hicra import hicra
+from turncredit.credit.tokens.influence import nthr, thr
+from turncredit.credit.tokens.mssr import mssr
+from turncredit.credit.tokens.packed import ARRAYS, TransformedAdvantages
+from turncredit.credit.tokens.tw_grpo import tw_grpo
+from turncredit.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ TRANSFORMS = (
 )  # fmt: skip
 
 
-REGISTRY: Registry[TokenTransform] = Registry("token transform", group="turnwise.token_transforms", adapt=_adapt)
+REGISTRY: Registry[TokenTransform] = Registry("token transform", group="turncredit.token_transforms", adapt=_adapt)
 for _transform in TRANSFORMS:
     REGISTRY.register(_transform.name, _transform)
 

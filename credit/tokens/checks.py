@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.steps import Bools, Floats
-from turnwise.credit.tensors import plain, unboxed
+from turncredit.credit.errors import BadTable
+from turncredit.credit.steps import Bools, Floats
+from turncredit.credit.tensors import plain, unboxed
 
 Shape = tuple[int, ...]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.steps import Bools, Floats, Ints
-from turnwise.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.steps import Bools, Floats, Ints
+from turncredit.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
 
 
 def d3s(

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.tokens.packed import TransformedAdvantages, inside, packed
 
 LIMIT = 20.0  # nats; a ratio of more would dominate every sum
 

@@ -4,12 +4,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.lambda_advantages import lambda_advantages
-from turnwise.credit.numerics import whiten
-from turnwise.credit.option_checks import check_choice, check_flag, check_number
-from turnwise.credit.steps import Bools, Floats, Ints
-from turnwise.credit.tokens.checks import flags, numbers
+from turncredit.credit.errors import BadTable
+from turncredit.credit.lambda_advantages import lambda_advantages
+from turncredit.credit.numerics import whiten
+from turncredit.credit.option_checks import check_choice, check_flag, check_number
+from turncredit.credit.steps import Bools, Floats, Ints
+from turncredit.credit.tokens.checks import flags, numbers
 
 Outside = Literal["refuse", "ignore"]
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.numerics import compact
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.steps import Bools, Floats, Ints
-from turnwise.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
+from turncredit.credit.errors import BadTable
+from turncredit.credit.numerics import compact
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.steps import Bools, Floats, Ints
+from turncredit.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
 
 
 def gtpo(

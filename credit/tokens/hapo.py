@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.option_checks import check_flag, check_number
-from turnwise.credit.steps import Bools, Floats
-from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed
+from turncredit.credit.option_checks import check_flag, check_number
+from turncredit.credit.steps import Bools, Floats
+from turncredit.credit.tokens.packed import TransformedAdvantages, inside, packed
 
 
 def hapo(

@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.numerics import group_sums
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
+from turncredit.credit.numerics import group_sums
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
 
 
 def thr(

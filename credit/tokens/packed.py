@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.key_codes import Coder
-from turnwise.credit.numerics import compact
-from turnwise.credit.steps import Bools, Floats, Ints
-from turnwise.credit.tensors import plain
-from turnwise.credit.tokens.checks import flags
+from turncredit.credit.errors import BadTable
+from turncredit.credit.key_codes import Coder
+from turncredit.credit.numerics import compact
+from turncredit.credit.steps import Bools, Floats, Ints
+from turncredit.credit.tensors import plain
+from turncredit.credit.tokens.checks import flags
 
 ARRAYS = {
     "cold": "log-probability of the token at 0.8 times the sampling temperature, nats, [B, L]",

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.steps import Bools, Floats
-from turnwise.credit.tokens.checks import flags, numbers
+from turncredit.credit.errors import BadTable
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.steps import Bools, Floats
+from turncredit.credit.tokens.checks import flags, numbers
 
 
 def rto_rewards(

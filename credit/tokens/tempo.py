@@ -3,14 +3,14 @@
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadTable
-from turnwise.credit.key_codes import Coder
-from turnwise.credit.numerics import Groups, Scale, Singleton, compact, divisors, standardise
-from turnwise.credit.options import GroupOptions
-from turnwise.credit.prefix_tree import Paths, prefix_nodes
-from turnwise.credit.steps import Bools, Floats
-from turnwise.credit.tensors import plain
-from turnwise.credit.tokens.checks import flags, numbers
+from turncredit.credit.errors import BadTable
+from turncredit.credit.key_codes import Coder
+from turncredit.credit.numerics import Groups, Scale, Singleton, compact, divisors, standardise
+from turncredit.credit.options import GroupOptions
+from turncredit.credit.prefix_tree import Paths, prefix_nodes
+from turncredit.credit.steps import Bools, Floats
+from turncredit.credit.tensors import plain
+from turncredit.credit.tokens.checks import flags, numbers
 
 
 def tempo_tokens(

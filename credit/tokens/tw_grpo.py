@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.tokens.packed import TransformedAdvantages, groups, inside, packed
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.tokens.packed import TransformedAdvantages, groups, inside, packed
 
 
 def tw_grpo(

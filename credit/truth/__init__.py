@@ -1,11 +1,11 @@
 """The truth about credit, in numbers: true advantages from returns of forks, and what a credit rule is measured by.
 
-Like the rest of `turnwise.credit` this needs numpy alone, so that other trainers can use it with forks of their own.
-`turnwise.training.truth` plays the forks.
+Like the rest of `turncredit.credit` this needs numpy alone, so that other trainers can use it with forks of their own.
+`turncredit.training.truth` plays the forks.
 """
 
-from turnwise.credit.truth.estimates import TrueCredit, estimate, fork_return
-from turnwise.credit.truth.metrics import IDENTIFICATION, Density, Interval, density, identification, reliability
+from turncredit.credit.truth.estimates import TrueCredit, estimate, fork_return
+from turncredit.credit.truth.metrics import IDENTIFICATION, Density, Interval, density, identification, reliability
 
 __all__ = [
     "IDENTIFICATION",

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.credit.truth.estimates import TINY
-from turnwise.credit.truth.metrics import RESAMPLES, Interval, draws_of, interval_of
+from turncredit.credit.columns import Floats, Ints
+from turncredit.credit.truth.estimates import TINY
+from turncredit.credit.truth.metrics import RESAMPLES, Interval, draws_of, interval_of
 
 __all__ = ["DIRECTIONS", "GroupGradients", "gradient_scores"]
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnwise.credit.columns import Bools, Floats, Ints
-from turnwise.credit.errors import BadTable
+from turncredit.credit.columns import Bools, Floats, Ints
+from turncredit.credit.errors import BadTable
 
 __all__ = ["TrueCredit", "estimate", "fork_return"]
 

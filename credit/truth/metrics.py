@@ -8,7 +8,7 @@
 
 Intervals come from a bootstrap over tasks: turns of a task share their games, so they are drawn together.
 
-Not included: gradients (`turnwise.training.truth.gradients`), which say whether a rule trains in the right direction.
+Not included: gradients (`turncredit.training.truth.gradients`), which say whether a rule trains in the right direction.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.credit.truth.estimates import TINY, TrueCredit
+from turncredit.credit.columns import Floats, Ints
+from turncredit.credit.truth.estimates import TINY, TrueCredit
 
 __all__ = [
     "IDENTIFICATION",

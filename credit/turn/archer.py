@@ -1,8 +1,8 @@
 """ArCHer: the advantage of an utterance from the critics that were trained on utterances."""
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.options import without_copies
-from turnwise.credit.steps import Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.options import without_copies
+from turncredit.credit.steps import Steps, need
 
 
 def archer(steps: Steps) -> Advantages:

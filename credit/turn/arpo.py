@@ -1,12 +1,12 @@
 """ARPO: credit for branched rollouts, path by path (soft) or with shared turns averaged (hard)."""
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Scale, Singleton
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.outcome.grpo import grpo
-from turnwise.credit.prefix_tree import PrefixKey, need_paths, paths
-from turnwise.credit.steps import Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Scale, Singleton
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.outcome.grpo import grpo
+from turncredit.credit.prefix_tree import PrefixKey, need_paths, paths
+from turncredit.credit.steps import Steps
 
 
 def arpo_soft(

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.prefix_tree import Paths, PrefixKey, need_paths, paths
-from turnwise.credit.steps import Ints, Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.prefix_tree import Paths, PrefixKey, need_paths, paths
+from turncredit.credit.steps import Ints, Steps
 
 
 def bpo(steps: Steps, *, key: PrefixKey = "parent", invalid_penalty: float = INVALID_PENALTY) -> Advantages:

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups, Scale, Singleton, Unit, compact, discounted_returns, unit_weights
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
-from turnwise.credit.steps import Steps, need
-from turnwise.credit.turn.gigpo import step_term
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups, Scale, Singleton, Unit, compact, discounted_returns, unit_weights
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
+from turncredit.credit.steps import Steps, need
+from turncredit.credit.turn.gigpo import step_term
 
 
 def dr_mas(

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups, Scale, Singleton, Unit, compact, unit_weights
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.steps import Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups, Scale, Singleton, Unit, compact, unit_weights
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.roles import need_role, rows_of_role
+from turncredit.credit.steps import Steps, need
 
 
 def flow_grpo(

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import (
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import (
     Compat,
     Groups,
     PenaltyIn,
@@ -16,11 +16,11 @@ from turnwise.credit.numerics import (
     standardise,
     unit_weights,
 )
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, check_beside, combined, without_copies
-from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.similarity import similar_states
-from turnwise.credit.steps import Floats, Ints, Steps, need
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, check_beside, combined, without_copies
+from turncredit.credit.outcome.grpo import episode_term
+from turncredit.credit.similarity import similar_states
+from turncredit.credit.steps import Floats, Ints, Steps, need
 
 
 def gigpo(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import (
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import (
     Groups,
     PenaltyIn,
     Scale,
@@ -16,10 +16,10 @@ from turnwise.credit.numerics import (
     trajectory_scores,
     unit_weights,
 )
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
-from turnwise.credit.transitions import next_turns, previous_turns
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.credit.transitions import next_turns, previous_turns
 
 SETTLED = 1e-13
 """A task's values have converged when a sweep changes none by more than this share of the range of its outcomes."""

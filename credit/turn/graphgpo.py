@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import (
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import (
     Groups,
     PenaltyIn,
     Scale,
@@ -15,12 +15,12 @@ from turnwise.credit.numerics import (
     trajectory_scores,
     unit_weights,
 )
-from turnwise.credit.option_checks import check_flag, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
-from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
-from turnwise.credit.transitions import next_states, next_turns, previous_turns
-from turnwise.credit.turn.gigpo import anchors, step_term
+from turncredit.credit.option_checks import check_flag, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
+from turncredit.credit.outcome.grpo import episode_term
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.credit.transitions import next_states, next_turns, previous_turns
+from turncredit.credit.turn.gigpo import anchors, step_term
 
 
 def graphgpo(

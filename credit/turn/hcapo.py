@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import (
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import (
     Groups,
     Scale,
     Unit,
@@ -13,12 +13,12 @@ from turnwise.credit.numerics import (
     standardise,
     unit_weights,
 )
-from turnwise.credit.option_checks import check_flag, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
-from turnwise.credit.outcome.answers import THRESHOLD, solved
-from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.steps import Floats, Steps, need
-from turnwise.credit.transitions import next_turns, previous_turns
+from turncredit.credit.option_checks import check_flag, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
+from turncredit.credit.outcome.answers import THRESHOLD, solved
+from turncredit.credit.outcome.grpo import episode_term
+from turncredit.credit.steps import Floats, Steps, need
+from turncredit.credit.transitions import next_turns, previous_turns
 
 
 def hcapo(

@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import (
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import (
     Compat,
     Groups,
     PenaltyIn,
@@ -17,12 +17,12 @@ from turnwise.credit.numerics import (
     discounted_returns,
     unit_weights,
 )
-from turnwise.credit.option_checks import check_choice, check_flag, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, check_beside, combined, without_copies
-from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
-from turnwise.credit.transitions import history_keys, previous_turns, turns_behind
-from turnwise.credit.turn.gigpo import anchors, step_term
+from turncredit.credit.option_checks import check_choice, check_flag, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, check_beside, combined, without_copies
+from turncredit.credit.outcome.grpo import episode_term
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.credit.transitions import history_keys, previous_turns, turns_behind
+from turncredit.credit.turn.gigpo import anchors, step_term
 
 Ladder = Literal["code", "paper"]
 Drop = Literal["alone", "zero", "none"]

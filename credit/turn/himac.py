@@ -4,13 +4,13 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Groups, Scale, Singleton, compact, group_sums, groups_of
-from turnwise.credit.option_checks import check_choice
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Groups, Scale, Singleton, compact, group_sums, groups_of
+from turncredit.credit.option_checks import check_choice
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.roles import need_role, rows_of_role
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
 
 Phase = Literal["both", "macro", "micro"]
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import Groups, Scale, Singleton, compact, group_sums
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.steps import Floats, Ints, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import Groups, Scale, Singleton, compact, group_sums
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.roles import need_role, rows_of_role
+from turncredit.credit.steps import Floats, Ints, Steps, need
 
 
 def m_grpo(

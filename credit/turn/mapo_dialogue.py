@@ -4,11 +4,11 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import Groups, Unit, compact, discounted_returns, positions, unit_weights
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Steps
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import Groups, Unit, compact, discounted_returns, positions, unit_weights
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Steps
 
 Mode = Literal["mapo", "mica"]
 

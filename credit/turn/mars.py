@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import (
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import (
     ROUNDING,
     Groups,
     Scale,
@@ -17,9 +17,9 @@ from turnwise.credit.numerics import (
     unit_weights,
     whiten,
 )
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Floats, Ints, Steps, need
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Floats, Ints, Steps, need
 
 
 def mars(

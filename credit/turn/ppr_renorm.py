@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.errors import BadTable
-from turnwise.credit.options import INVALID_PENALTY
-from turnwise.credit.steps import Floats, Steps, need
-from turnwise.credit.turn.gae import gae
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.errors import BadTable
+from turncredit.credit.options import INVALID_PENALTY
+from turncredit.credit.steps import Floats, Steps, need
+from turncredit.credit.turn.gae import gae
 
 
 def ppr_renorm(

@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import Groups, Unit, compact, groups_of, unit_weights
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import without_copies
-from turnwise.credit.steps import Ints, Steps, need
-from turnwise.credit.transitions import history_keys, next_states, next_turns, previous_turns
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import Groups, Unit, compact, groups_of, unit_weights
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import without_copies
+from turncredit.credit.steps import Ints, Steps, need
+from turncredit.credit.transitions import history_keys, next_states, next_turns, previous_turns
 
 Endings = Literal["auto", "marked", "plain"]
 
@@ -66,7 +66,7 @@ def salt(
     Source: Li et al. 2025, arXiv 2510.20022, as restated in the appendix of the GRAFT paper; there is no published
     code. Our reading: the count of repeated steps, the endings, and that the mean replaces the base advantage.
     """
-    from turnwise.credit.registry import get
+    from turncredit.credit.registry import get
 
     if base_options is not None and not isinstance(base_options, Mapping):
         raise BadOption(f"base_options must be a mapping of options of {base}, got {base_options!r}")

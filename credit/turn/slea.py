@@ -2,15 +2,15 @@
 
 from typing import Literal
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import PenaltyIn, Scale, Singleton, Unit, compact
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
-from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.similarity import similar_vectors
-from turnwise.credit.steps import Steps, need
-from turnwise.credit.turn.gigpo import anchors, returns_in, step_term
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import PenaltyIn, Scale, Singleton, Unit, compact
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
+from turncredit.credit.outcome.grpo import episode_term
+from turncredit.credit.similarity import similar_vectors
+from turncredit.credit.steps import Steps, need
+from turncredit.credit.turn.gigpo import anchors, returns_in, step_term
 
 By = Literal["text", "embedding"]
 

@@ -4,14 +4,14 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.errors import BadOption
-from turnwise.credit.numerics import ROUNDING, Groups, compact, groups_of, penalties, positions
-from turnwise.credit.option_checks import check_choice, check_flag, check_number
-from turnwise.credit.options import INVALID_PENALTY, without_copies
-from turnwise.credit.prefix_tree import Paths, paths
-from turnwise.credit.steps import Floats, Ints, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.errors import BadOption
+from turncredit.credit.numerics import ROUNDING, Groups, compact, groups_of, penalties, positions
+from turncredit.credit.option_checks import check_choice, check_flag, check_number
+from turncredit.credit.options import INVALID_PENALTY, without_copies
+from turncredit.credit.prefix_tree import Paths, paths
+from turncredit.credit.steps import Floats, Ints, Steps, need
 
 Mode = Literal["chain", "tree"]
 SegmentScale = Literal["none", "std"]

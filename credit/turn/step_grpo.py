@@ -1,10 +1,10 @@
 """Step-GRPO of R1-Router: outputs sampled in the same state, compared by their own reward."""
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import Groups, Scale, Unit, unit_weights
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Steps, need
-from turnwise.credit.turn.gigpo import anchors, step_term
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import Groups, Scale, Unit, unit_weights
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Steps, need
+from turncredit.credit.turn.gigpo import anchors, step_term
 
 
 def step_grpo(

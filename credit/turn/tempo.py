@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import Scale, Singleton, divisors
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
-from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.prefix_tree import PrefixKey, need_paths, paths
-from turnwise.credit.steps import Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import Scale, Singleton, divisors
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
+from turncredit.credit.outcome.grpo import episode_term
+from turncredit.credit.prefix_tree import PrefixKey, need_paths, paths
+from turncredit.credit.steps import Steps, need
 
 
 def tempo(

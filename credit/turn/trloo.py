@@ -4,8 +4,8 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import (
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import (
     Groups,
     Singleton,
     Unit,
@@ -16,9 +16,9 @@ from turnwise.credit.numerics import (
     positions,
     unit_weights,
 )
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
-from turnwise.credit.steps import Floats, Ints, Steps
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turncredit.credit.steps import Floats, Ints, Steps
 
 Peers = Literal["turn", "task"]
 

@@ -4,12 +4,12 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.lambda_advantages import lambda_advantages
-from turnwise.credit.numerics import discounted_sums, penalties
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.options import INVALID_PENALTY, without_copies
-from turnwise.credit.steps import Bools, Steps, need
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.lambda_advantages import lambda_advantages
+from turncredit.credit.numerics import discounted_sums, penalties
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.options import INVALID_PENALTY, without_copies
+from turncredit.credit.steps import Bools, Steps, need
 
 At = Literal["every", "spaced", "entropy", "contested"]
 Between = Literal["even", "first"]

@@ -68,7 +68,7 @@ def site_link(page: str, link: str) -> str:
     pages = {file: name for name, file in MOVED.items()}
     folder, _, name = target.removesuffix(".py").rpartition("/")
     if target.endswith(".py") and target.partition("/")[0] in FOLDERS:  # a module: its part of the API reference
-        package = f"turnwise.{folder.replace('/', '.')}"
+        package = f"turncredit.{folder.replace('/', '.')}"
         pages[target] = reference_page(package) + ("" if name == "__init__" else f"#{package}.{name}")
     return posixpath.relpath(pages.get(target, target.removeprefix("docs/")), posixpath.dirname(page) or ".")
 
@@ -87,13 +87,13 @@ def example_nav() -> list[dict[str, str]]:
 
 
 def packages(folder: str) -> list[str]:
-    """Return the packages of a folder, as `turnwise.credit.turn`: the folder itself, then those inside it."""
+    """Return the packages of a folder, as `turncredit.credit.turn`: the folder itself, then those inside it."""
     folders = [path.parent.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("__init__.py"))]
-    return [f"turnwise.{'.'.join(path.parts)}" for path in folders]
+    return [f"turncredit.{'.'.join(path.parts)}" for path in folders]
 
 
 def reference_page(package: str) -> str:
-    """Return the path of a package's page: `turnwise.credit.turn` has reference/credit/turn.md."""
+    """Return the path of a package's page: `turncredit.credit.turn` has reference/credit/turn.md."""
     _, folder, *inner = package.split(".")
     return f"reference/{folder}/{'.'.join(inner) or 'index'}.md"
 
@@ -125,7 +125,7 @@ def table_of(names: list[str], page: str) -> list[str]:
 
 def reference_index() -> str:
     """Return the first page of the API reference: every folder and what it is."""
-    folders = [f"turnwise.{folder}" for folder in FOLDERS]
+    folders = [f"turncredit.{folder}" for folder in FOLDERS]
     return "\n".join(["# API reference", "", *table_of(folders, "reference/index.md")])
 
 

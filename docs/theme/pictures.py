@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.envs import make
+from turncredit.envs import make
 
 DOCS = Path(__file__).resolve().parent.parent
 COLUMNS, LINE, SIZE = 96, 19, 13
@@ -87,35 +87,35 @@ def played(
 
 def household() -> str:
     """Return a household game of the expert."""
-    lines = played("turnwise/Household-v0", "held_out/tiny/000003", level="tiny", split="held_out")
-    return svg("turnwise/Household-v0 · held_out/tiny/000003", lines)
+    lines = played("turncredit/Household-v0", "held_out/tiny/000003", level="tiny", split="held_out")
+    return svg("turncredit/Household-v0 · held_out/tiny/000003", lines)
 
 
 def shop() -> str:
     """Return a purchase of the expert."""
     arguments = {"level": "tiny", "split": "held_out", "observation": "text_rich"}
-    lines = played("turnwise/WebShop-v0", "held_out/tiny/000004", limit=7, **arguments)
-    return svg("turnwise/WebShop-v0 · held_out/tiny/000004", lines)
+    lines = played("turncredit/WebShop-v0", "held_out/tiny/000004", limit=7, **arguments)
+    return svg("turncredit/WebShop-v0 · held_out/tiny/000004", lines)
 
 
 def search() -> str:
     """Return a question answered by the expert."""
     arguments = {"level": "tiny", "split": "held_out", "form": "brackets"}
-    lines = played("turnwise/Search-v0", "held_out/tiny/000012", **arguments)
-    return svg("turnwise/Search-v0 · held_out/tiny/000012", lines)
+    lines = played("turncredit/Search-v0", "held_out/tiny/000012", **arguments)
+    return svg("turncredit/Search-v0 · held_out/tiny/000012", lines)
 
 
 def code() -> str:
     """Return a repair by the expert."""
-    lines = played("turnwise/Code-v0", "train/tiny/000001", limit=8, level="tiny")
-    return svg("turnwise/Code-v0 · train/tiny/000001", lines)
+    lines = played("turncredit/Code-v0", "train/tiny/000001", limit=8, level="tiny")
+    return svg("turncredit/Code-v0 · train/tiny/000001", lines)
 
 
 def bash() -> str:
     """Return a question about files, answered by the expert after a look around."""
     actions = ["ls -R | head -5", "find sensors -type f -name '*.md' -exec cat {} + | grep -c 'glove'", "submit 3"]
-    lines = played("turnwise/Bash-v0", "train/tiny/000004", actions, limit=6, level="tiny")
-    return svg("turnwise/Bash-v0 · train/tiny/000004", lines)
+    lines = played("turncredit/Bash-v0", "train/tiny/000004", actions, limit=6, level="tiny")
+    return svg("turncredit/Bash-v0 · train/tiny/000004", lines)
 
 
 def tools() -> str:
@@ -156,7 +156,7 @@ def save_row(images: Sequence[Any], path: Path, height: int, colours: int = 64) 
 
 def phone() -> None:
     """Write four screens of the simulated phone."""
-    env = make("turnwise/Android-v0", observation="screen")
+    env = make("turncredit/Android-v0", observation="screen")
     names = env.unwrapped.task_ids()
     images = []
     for template, steps in (("ClockAddAlarm", 0), ("ClockAddAlarm", 2), ("CalendarAdd", 3), ("BrowserAskNews", 4)):
@@ -173,7 +173,7 @@ def miniwob() -> None:
     """Write four pages of MiniWoB++."""
     images = []
     for name in ("click-tab", "choose-date", "use-colorwheel", "social-media"):
-        env = make(f"turnwise/MiniWoB-{name}-v0", screenshot=True)
+        env = make(f"turncredit/MiniWoB-{name}-v0", screenshot=True)
         observation, _ = env.reset(seed=1)
         images.append(observation["image"])
         env.close()

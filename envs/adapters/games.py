@@ -17,10 +17,10 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.errors import UnknownTask
-from turnwise.envs.info import KNOWLEDGE_IN_STATE, EnvArguments, Info
-from turnwise.envs.text import TextEnv
-from turnwise.envs.validation import choice
+from turncredit.envs.errors import UnknownTask
+from turncredit.envs.info import KNOWLEDGE_IN_STATE, EnvArguments, Info
+from turncredit.envs.text import TextEnv
+from turncredit.envs.validation import choice
 
 __all__ = ["PER_SPLIT", "SPLITS", "GameOutcome", "GlobalSeeds", "SeededGame", "global_seeds"]
 

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.registry import CannotLoad, Registry, UnknownName
+from turncredit.envs.errors import UnknownOption
+from turncredit.registry import CannotLoad, Registry, UnknownName
 
 __all__ = ["OPPONENTS", "Opponent", "opponent"]
 
@@ -23,7 +23,7 @@ def _adapt(name: str, loaded: object) -> Opponent:
     return loaded
 
 
-OPPONENTS: Final[Registry[Opponent]] = Registry("opponent", group="turnwise.opponents", adapt=_adapt)
+OPPONENTS: Final[Registry[Opponent]] = Registry("opponent", group="turncredit.opponents", adapt=_adapt)
 
 
 def _random(observation: str, actions: Sequence[str], random: np.random.Generator) -> str:

@@ -16,14 +16,14 @@ from typing import Final, Protocol
 import gymnasium
 import numpy as np
 
-from turnwise.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame, global_seeds
-from turnwise.envs.adapters.opponents import opponent as find_opponent
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.registry import CannotLoad, Registry, UnknownName
+from turncredit.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame, global_seeds
+from turncredit.envs.adapters.opponents import opponent as find_opponent
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.registry import CannotLoad, Registry, UnknownName
 
 __all__ = ["PettingZooEnv"]
 
-_MISSING: Final = "PettingZoo's games need the package pettingzoo: pip install 'turnwise[pettingzoo]'"
+_MISSING: Final = "PettingZoo's games need the package pettingzoo: pip install 'turncredit[pettingzoo]'"
 _OTHERS_MOVES: Final = 10_000
 _AGENT: Final = {
     "prompt": "conversation",
@@ -63,10 +63,10 @@ _Describe = Callable[[object, str], str]
 
 GAMES: Final[Registry[_MakeGame]] = Registry(
     "game of PettingZoo",
-    group="turnwise.pettingzoo",
+    group="turncredit.pettingzoo",
     lazy={name: f"pettingzoo.classic.{name}:env" for name in _CLASSIC},
 )
-_DESCRIPTIONS: Final[Registry[_Describe]] = Registry("description", group="turnwise.pettingzoo_descriptions")
+_DESCRIPTIONS: Final[Registry[_Describe]] = Registry("description", group="turncredit.pettingzoo_descriptions")
 
 
 class PettingZooEnv(SeededGame):
@@ -78,7 +78,7 @@ class PettingZooEnv(SeededGame):
     Args:
         game: a classic game such as "tictactoe_v3", or "module:env" for another one.
         opponent: who plays the other seats: "random", "first", or "module:function" (see
-            `turnwise.envs.adapters.opponents`).
+            `turncredit.envs.adapters.opponents`).
         seat: name of the agent's seat, such as "player_1"; None: the seats take turns from task to task.
         split: "train" or "held_out".
         describe: "module:function" or a function of observation and seat that returns what the agent reads.

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from turnwise.envs.adapters.games import PER_SPLIT, SPLITS, GameOutcome, SeededGame
-from turnwise.envs.errors import EnvError, NoExpert, UnknownOption
-from turnwise.envs.info import Info
-from turnwise.envs.validation import integer
-from turnwise.registry import suggest
+from turncredit.envs.adapters.games import PER_SPLIT, SPLITS, GameOutcome, SeededGame
+from turncredit.envs.errors import EnvError, NoExpert, UnknownOption
+from turncredit.envs.info import Info
+from turncredit.envs.validation import integer
+from turncredit.registry import suggest
 
 __all__ = ["ReasoningGymEnv"]
 
-_MISSING: Final = "questions of reasoning-gym need the package reasoning_gym: pip install 'turnwise[reasoning-gym]'"
+_MISSING: Final = "questions of reasoning-gym need the package reasoning_gym: pip install 'turncredit[reasoning-gym]'"
 _SIZE: Final = PER_SPLIT * len(SPLITS)
 _AGENT: Final = {
     "prompt": "conversation",

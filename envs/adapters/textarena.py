@@ -17,15 +17,15 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from turnwise.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame, global_seeds
-from turnwise.envs.adapters.opponents import opponent as find_opponent
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.validation import integer
-from turnwise.registry import suggest
+from turncredit.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame, global_seeds
+from turncredit.envs.adapters.opponents import opponent as find_opponent
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.envs.validation import integer
+from turncredit.registry import suggest
 
 __all__ = ["TextArenaEnv"]
 
-_MISSING: Final = "TextArena's games need the package textarena: pip install 'turnwise[textarena]'"
+_MISSING: Final = "TextArena's games need the package textarena: pip install 'turncredit[textarena]'"
 _LISTED: Final = re.compile(r"'(\[[^\]\n]+\])'")
 """A move as games list it: '[4]'."""
 _OTHERS_MOVES: Final = 10_000
@@ -60,7 +60,7 @@ class TextArenaEnv(SeededGame):
     Args:
         game: id of a game, such as "TicTacToe-v0" or "Wordle-v0".
         opponent: who plays the other seats: "random" and "first" choose among the moves that the game lists; or
-            "module:function" (see `turnwise.envs.adapters.opponents`).
+            "module:function" (see `turncredit.envs.adapters.opponents`).
         players: number of seats; None: 1 where the game can be played alone, else 2.
         seat: which seat the agent has, from 0; None: the seats take turns from task to task.
         split: "train" or "held_out".

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
 
-from turnwise.envs.adapters.verifiers_session import Finished, ModelRequest, VerifiersSession
-from turnwise.envs.errors import EnvError, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.info import KNOWLEDGE_IN_STATE, NO_FORKS, EnvArguments, Info
-from turnwise.envs.text import TextEnv
-from turnwise.envs.validation import number
+from turncredit.envs.adapters.verifiers_session import Finished, ModelRequest, VerifiersSession
+from turncredit.envs.errors import EnvError, StepAfterEnd, UnknownOption, UnknownTask
+from turncredit.envs.info import KNOWLEDGE_IN_STATE, NO_FORKS, EnvArguments, Info
+from turncredit.envs.text import TextEnv
+from turncredit.envs.validation import number
 
 __all__ = ["VerifiersEnv"]
 

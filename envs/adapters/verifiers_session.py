@@ -18,8 +18,8 @@ from threading import Event, Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from turnwise.envs.errors import DeadlineExceeded, EnvError, UnknownOption
-from turnwise.processes.serving import serve_in_thread
+from turncredit.envs.errors import DeadlineExceeded, EnvError, UnknownOption
+from turncredit.processes.serving import serve_in_thread
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Finished", "ModelRequest", "VerifiersSession"]
 
 _MISSING: Final = "environments of verifiers need the package verifiers: pip install verifiers"
-_HARNESS: Final = "turnwise_chat"
+_HARNESS: Final = "turncredit_chat"
 """Id of the harness that asks the model in this process; those of verifiers install a program."""
 _CLOSING: Final = 10.0
 
@@ -170,7 +170,7 @@ class VerifiersSession:
 
             url = self._stack.enter_context(serve_in_thread(self._model_server()))
             self._context = ModelContext(
-                model="turnwise", client=EvalClientConfig(base_url=f"{url}/v1", api_key_var="_")
+                model="turncredit", client=EvalClientConfig(base_url=f"{url}/v1", api_key_var="_")
             )
             self._loop = _loop_in_thread(self._stack)
             serving, ready = _Serving(self._env), Future[None]()
@@ -221,7 +221,7 @@ def _wait(ended: Future[None], ready: Future[None] | None = None) -> None:
 def _loop_in_thread(stack: ExitStack) -> asyncio.AbstractEventLoop:
     """Return an event loop that runs in a thread until the stack is closed."""
     loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever, name="turnwise-verifiers", daemon=True)
+    thread = Thread(target=loop.run_forever, name="turncredit-verifiers", daemon=True)
     thread.start()
     stack.callback(thread.join, _CLOSING)
     stack.callback(loop.call_soon_threadsafe, loop.stop)
@@ -233,7 +233,7 @@ def _completion(text: str) -> dict[str, object]:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     return {
-        "id": "turnwise", "object": "chat.completion", "created": 0, "model": "turnwise",
+        "id": "turncredit", "object": "chat.completion", "created": 0, "model": "turncredit",
         "choices": [choice], "usage": usage,
     }  # fmt: skip
 
@@ -289,7 +289,7 @@ def _harness_module() -> ModuleType:
             )
             client = build_async_httpx(EvalClientConfig(base_url=endpoint, api_key_var="_"))
             async with client:
-                body = {"model": "turnwise", "messages": messages}
+                body = {"model": "turncredit", "messages": messages}
                 answer = await client.post(
                     f"{endpoint}/chat/completions", json=body, headers={"authorization": f"Bearer {secret}"}
                 )

@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final
 
-from turnwise.envs.android.values import JsonObject
+from turncredit.envs.android.values import JsonObject
 
 __all__ = ["ACTION_TYPES", "DIRECTIONS", "Action", "BadAction", "parse", "to_json", "write"]
 

@@ -1,7 +1,7 @@
 """Tasks of a server with AndroidWorld's HTTP interface, as a Gymnasium environment.
 
-The server is the original's container, with an emulator in it, or `turnwise serve phone --androidworld`. Actions are
-those of `turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots
+The server is the original's container, with an emulator in it, or `turncredit serve phone --androidworld`. Actions are
+those of `turncredit/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots
 only, so that its phone is operated by coordinates.
 
 Not included: snapshots, forks and an expert, for which a server has no request.
@@ -19,21 +19,21 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.envs.android.actions import Action, BadAction, parse
-from turnwise.envs.android.elements import ScreenElement, leaves
-from turnwise.envs.android.failures import DeviceFailures
-from turnwise.envs.android.phone_agent import phone_agent
-from turnwise.envs.android.pointing import AgentPoints
-from turnwise.envs.android.screen_text import FORMATS, admissible_at, scrolls
-from turnwise.envs.android.values import Info, JsonObject, Observation, Options
-from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
-from turnwise.envs.info import NO_FORKS
-from turnwise.envs.spaces import Text
-from turnwise.envs.text import TextEnv
-from turnwise.envs.validation import choice, integer, number
-from turnwise.tools.android.androidworld_client import AndroidWorldClient, RequestRefused
-from turnwise.tools.android.device import DeviceError
-from turnwise.tools.android.node import BadDump, Node, parse_xml
+from turncredit.envs.android.actions import Action, BadAction, parse
+from turncredit.envs.android.elements import ScreenElement, leaves
+from turncredit.envs.android.failures import DeviceFailures
+from turncredit.envs.android.phone_agent import phone_agent
+from turncredit.envs.android.pointing import AgentPoints
+from turncredit.envs.android.screen_text import FORMATS, admissible_at, scrolls
+from turncredit.envs.android.values import Info, JsonObject, Observation, Options
+from turncredit.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
+from turncredit.envs.info import NO_FORKS
+from turncredit.envs.spaces import Text
+from turncredit.envs.text import TextEnv
+from turncredit.envs.validation import choice, integer, number
+from turncredit.tools.android.androidworld_client import AndroidWorldClient, RequestRefused
+from turncredit.tools.android.device import DeviceError
+from turncredit.tools.android.node import BadDump, Node, parse_xml
 
 __all__ = ["AndroidWorldEnv"]
 
@@ -89,7 +89,7 @@ class AndroidWorldEnv(TextEnv):
         suite: arguments of a suite that the server makes first: n_task_combinations, seed, task_family. None: its own.
         step_limit: turns of a task, where the server does not say (the original does not).
         size: width and height of the image in pixels.
-        points: how points are written, as for `turnwise/Android-v0`; None: in pixels of the screen, where the
+        points: how points are written, as for `turncredit/Android-v0`; None: in pixels of the screen, where the
             admissible actions name elements by their numbers. `snap` needs a server that lists elements.
         timeout: seconds for one attempt of a request; the start of a task takes an emulator a while.
         render_mode: None, "ansi" or "rgb_array".
@@ -315,7 +315,7 @@ class AndroidWorldEnv(TextEnv):
         try:
             from PIL import Image
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[android]'") from None
+            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turncredit[android]'") from None
         pixels = self._screen.pixels
         if pixels is None:
             with DeviceFailures():

@@ -15,17 +15,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from turnwise.envs.android.actions import BadAction, parse
-from turnwise.envs.android.elements import leaves
-from turnwise.envs.android.performing import perform
-from turnwise.envs.android.phones import task_phone
-from turnwise.envs.android.task_source import SimulatedTask
-from turnwise.envs.android.tasks.template import SPLITS, all_templates, make_task, split_of
-from turnwise.envs.android.values import JsonObject, Options
-from turnwise.envs.errors import EnvError
-from turnwise.envs.validation import choice, integer, number
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.tools.android.node import write_xml
+from turncredit.envs.android.actions import BadAction, parse
+from turncredit.envs.android.elements import leaves
+from turncredit.envs.android.performing import perform
+from turncredit.envs.android.phones import task_phone
+from turncredit.envs.android.task_source import SimulatedTask
+from turncredit.envs.android.tasks.template import SPLITS, all_templates, make_task, split_of
+from turncredit.envs.android.values import JsonObject, Options
+from turncredit.envs.errors import EnvError
+from turncredit.envs.validation import choice, integer, number
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.tools.android.node import write_xml
 
 __all__ = ["ANDROID_WORLD", "AndroidWorldPhone", "AndroidWorldPhones", "Refused"]
 
@@ -94,7 +94,7 @@ class AndroidWorldPhone:
         }
 
     def id_of(self, task_type: str, index: int) -> str:
-        """Return the id that the task has in `turnwise/Android-v0`.
+        """Return the id that the task has in `turncredit/Android-v0`.
 
         Raises:
             Refused: the suite has no such task.

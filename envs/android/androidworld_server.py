@@ -14,7 +14,7 @@ answers with 400, 404 or 409 and {"detail": sentence}; parameters that cannot be
     DELETE /session               gives the phone of a session back
     X-Session: NAME               a header that gives a client a phone of its own; without it, all share one
 
-Not included: authentication and encryption. `turnwise.processes.serving` runs the application.
+Not included: authentication and encryption. `turncredit.processes.serving` runs the application.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from turnwise.envs.android.androidworld_phones import ANDROID_WORLD, AndroidWorldPhone, AndroidWorldPhones, Refused
-from turnwise.tools.android.androidworld_client import SESSION_HEADER
+from turncredit.envs.android.androidworld_phones import ANDROID_WORLD, AndroidWorldPhone, AndroidWorldPhones, Refused
+from turncredit.tools.android.androidworld_client import SESSION_HEADER
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "the server needs fastapi: pip install 'turnwise[serve]'"
+_MISSING: Final = "the server needs fastapi: pip install 'turncredit[serve]'"
 _LOG: Final = logging.getLogger(__name__)
 _MAX_BODY: Final = 1 << 20
 _MAX_SESSION: Final = 200
@@ -74,7 +74,7 @@ def create_app(
     make = partial(AndroidWorldPhone, split, instances, seed, injections)
     make()  # a wrong argument is refused now
     phones = AndroidWorldPhones(make, sessions, idle)
-    app = FastAPI(title="turnwise androidworld", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="turncredit androidworld", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.phones, app.state.max_body = phones, _MAX_BODY
 
     def respond(status: int, content: object) -> Response:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from turnwise.phone.screen.box import TextRow
-from turnwise.tools.android.node import Node
+from turncredit.phone.screen.box import TextRow
+from turncredit.tools.android.node import Node
 
 __all__ = ["ScreenElement", "find", "folded", "leaves", "normal"]
 

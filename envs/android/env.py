@@ -12,21 +12,21 @@ from typing import Final
 import gymnasium
 import numpy as np
 
-from turnwise.envs.android.actions import Action, BadAction
-from turnwise.envs.android.failures import DeviceFailures
-from turnwise.envs.android.sight import ScreenView, phone_agent, sight_of
-from turnwise.envs.android.stock.source import StockTasks
-from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
-from turnwise.envs.android.tasks.judge import Verdict
-from turnwise.envs.android.values import Info, Observation, Options
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption, UnknownTask
-from turnwise.envs.info import NO_FORKS
-from turnwise.envs.points import Points
-from turnwise.envs.snapshot import Fields
-from turnwise.envs.spaces import Text
-from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import flag
-from turnwise.tools.android.device import DeviceError, DeviceLost
+from turncredit.envs.android.actions import Action, BadAction
+from turncredit.envs.android.failures import DeviceFailures
+from turncredit.envs.android.sight import ScreenView, phone_agent, sight_of
+from turncredit.envs.android.stock.source import StockTasks
+from turncredit.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
+from turncredit.envs.android.tasks.judge import Verdict
+from turncredit.envs.android.values import Info, Observation, Options
+from turncredit.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption, UnknownTask
+from turncredit.envs.info import NO_FORKS
+from turncredit.envs.points import Points
+from turncredit.envs.snapshot import Fields
+from turncredit.envs.spaces import Text
+from turncredit.envs.text import SavableEnv
+from turncredit.envs.validation import flag
+from turncredit.tools.android.device import DeviceError, DeviceLost
 
 __all__ = ["AndroidEnv"]
 
@@ -53,7 +53,7 @@ class AndroidEnv(SavableEnv):
             it plays one episode at a time. One that is lost raises `EnvironmentDied`; the next reset tries again.
         connection: with `device`, seconds: timeout of a request; recovery, settle_limit, settle_pause of `AdbDevice`.
         size: width and height of the image in pixels.
-        points: how points are written, such as "0..1000" (see `turnwise.envs.points`); None: in pixels of the screen,
+        points: how points are written, such as "0..1000" (see `turncredit.envs.points`); None: in pixels of the screen,
             where the expert and the admissible actions touch elements by their numbers. In {"scale": "0..1000", "snap":
             True}, all points of an element lead to one state.
         actions: how the agent's model writes actions: "words", "ui-tars", "qwen" or "androidworld". It chooses the

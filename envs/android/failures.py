@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from turnwise.envs.errors import EnvError, EnvironmentDied
-from turnwise.tools.android.androidworld_client import RequestRefused
-from turnwise.tools.android.device import DeviceError, DeviceLost
+from turncredit.envs.errors import EnvError, EnvironmentDied
+from turncredit.tools.android.androidworld_client import RequestRefused
+from turncredit.tools.android.device import DeviceError, DeviceLost
 
 __all__ = ["DeviceFailures"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from turnwise.envs.android.actions import Action, BadAction
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.tools.android.device import Device, DeviceError, DeviceLost
+from turncredit.envs.android.actions import Action, BadAction
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.tools.android.device import Device, DeviceError, DeviceLost
 
 __all__ = ["Touched", "perform", "stroke"]
 

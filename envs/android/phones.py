@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from turnwise.phone.phone import Phone
+from turncredit.phone.phone import Phone
 
 if TYPE_CHECKING:
-    from turnwise.envs.shop.catalogue import Catalogue
-    from turnwise.envs.shop.product import Product
+    from turncredit.envs.shop.catalogue import Catalogue
+    from turncredit.envs.shop.product import Product
 
 __all__ = ["shop_catalogue", "task_phone"]
 
@@ -29,8 +29,8 @@ def shop_catalogue(seed: int | str) -> Catalogue:
 
 @lru_cache(maxsize=_CATALOGUES)
 def _shared_catalogue(seed: int) -> Catalogue:
-    from turnwise.envs.shop.catalogue import Catalogue
-    from turnwise.envs.shop.generator import catalogue
+    from turncredit.envs.shop.catalogue import Catalogue
+    from turncredit.envs.shop.generator import catalogue
 
     by_name: dict[str, Product] = {}  # a shop on a phone has one product of a name, so that a name says which
     for product in catalogue("tiny", seed=seed):

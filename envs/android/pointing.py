@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from turnwise.envs.android.actions import Action, BadAction, write
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.android.performing import stroke
-from turnwise.envs.android.tasks.expert import Writer
-from turnwise.envs.points import OffScreen, Points, PointScale, point_scale, scale_words, snaps
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.tools.android.device import Device
+from turncredit.envs.android.actions import Action, BadAction, write
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.envs.android.performing import stroke
+from turncredit.envs.android.tasks.expert import Writer
+from turncredit.envs.points import OffScreen, Points, PointScale, point_scale, scale_words, snaps
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.tools.android.device import Device
 
 __all__ = ["AgentPoints", "by_points", "in_pixels", "on_scale", "snapped"]
 

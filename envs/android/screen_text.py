@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.envs.android.elements import ScreenElement, folded, leaves
-from turnwise.envs.android.tasks.expert import Writer, as_read, by_leaves
-from turnwise.envs.points import PointScale
-from turnwise.phone.screen.box import TextRow
-from turnwise.phone.screen.frames import KEPT
-from turnwise.tools.android.node import Node
+from turncredit.envs.android.elements import ScreenElement, folded, leaves
+from turncredit.envs.android.tasks.expert import Writer, as_read, by_leaves
+from turncredit.envs.points import PointScale
+from turncredit.phone.screen.box import TextRow
+from turncredit.phone.screen.frames import KEPT
+from turncredit.tools.android.node import Node
 
 __all__ = ["FORMATS", "Format", "ScreenView", "admissible", "admissible_at", "compact", "scrolls", "view_of"]
 

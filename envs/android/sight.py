@@ -6,24 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from turnwise.envs.action_formats import ACTION_FORMATS
-from turnwise.envs.android.actions import Action, BadAction, parse, write
-from turnwise.envs.android.elements import folded
-from turnwise.envs.android.performing import Touched, perform
-from turnwise.envs.android.phone_agent import phone_agent, phone_instructions
-from turnwise.envs.android.pointing import by_points, in_pixels, on_scale, snapped
-from turnwise.envs.android.screen_text import FORMATS, Format, ScreenView, view_of
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.marks import draw_marks
-from turnwise.envs.points import Points, PointScale, point_scale, snaps
-from turnwise.envs.validation import choice, integer
+from turncredit.envs.action_formats import ACTION_FORMATS
+from turncredit.envs.android.actions import Action, BadAction, parse, write
+from turncredit.envs.android.elements import folded
+from turncredit.envs.android.performing import Touched, perform
+from turncredit.envs.android.phone_agent import phone_agent, phone_instructions
+from turncredit.envs.android.pointing import by_points, in_pixels, on_scale, snapped
+from turncredit.envs.android.screen_text import FORMATS, Format, ScreenView, view_of
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.marks import draw_marks
+from turncredit.envs.points import Points, PointScale, point_scale, snaps
+from turncredit.envs.validation import choice, integer
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.envs.android.tasks.expert import Writer
-    from turnwise.tools.android.device import Device
+    from turncredit.envs.android.tasks.expert import Writer
+    from turncredit.tools.android.device import Device
 
 __all__ = ["PhoneSight", "ScreenView", "phone_agent", "sight_of"]
 

@@ -14,21 +14,21 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from turnwise.envs.android.actions import BadAction, parse
-from turnwise.envs.android.elements import folded
-from turnwise.envs.android.performing import perform
-from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
-from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
-from turnwise.envs.android.tasks.judge import Content, Verdict, content, judge
-from turnwise.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate, all_templates, make_task, split_of
-from turnwise.envs.android.values import Options
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.validation import choice, number
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.phone.screen.layout import NAVIGATION
-from turnwise.phone.toolkit.state import State
-from turnwise.registry import suggest
-from turnwise.tools.android.device import Device
+from turncredit.envs.android.actions import BadAction, parse
+from turncredit.envs.android.elements import folded
+from turncredit.envs.android.performing import perform
+from turncredit.envs.android.tasks.effects import Answer, Effect, Infeasible
+from turncredit.envs.android.tasks.expert import NoWay, Writer, as_read, play
+from turncredit.envs.android.tasks.judge import Content, Verdict, content, judge
+from turncredit.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate, all_templates, make_task, split_of
+from turncredit.envs.android.values import Options
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.envs.validation import choice, number
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.phone.screen.layout import NAVIGATION
+from turncredit.phone.toolkit.state import State
+from turncredit.registry import suggest
+from turncredit.tools.android.device import Device
 
 __all__ = ["DeviceTask", "SimulatedTasks", "TaskSource"]
 

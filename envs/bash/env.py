@@ -13,20 +13,20 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from turnwise.envs.bash.actions import FORMS, Submission, parse_action
-from turnwise.envs.bash.expert import restore_commands
-from turnwise.envs.bash.filetree import FileTree, digest, from_tar, to_tar
-from turnwise.envs.bash.generator import BashLevel
-from turnwise.envs.bash.harbor import HarborGrade, HarborTask
-from turnwise.envs.bash.task_shells import Grade, ShellSettings
-from turnwise.envs.bash.task_sources import ShellTask, task_source
-from turnwise.envs.errors import BadSnapshot, EnvError, NoExpert, NotReset, UnknownOption
-from turnwise.envs.info import Info
-from turnwise.envs.snapshot import Fields
-from turnwise.envs.text import SavableEnv
-from turnwise.envs.truncation import truncate
-from turnwise.envs.validation import choice, flag, integer, number
-from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError
+from turncredit.envs.bash.actions import FORMS, Submission, parse_action
+from turncredit.envs.bash.expert import restore_commands
+from turncredit.envs.bash.filetree import FileTree, digest, from_tar, to_tar
+from turncredit.envs.bash.generator import BashLevel
+from turncredit.envs.bash.harbor import HarborGrade, HarborTask
+from turncredit.envs.bash.task_shells import Grade, ShellSettings
+from turncredit.envs.bash.task_sources import ShellTask, task_source
+from turncredit.envs.errors import BadSnapshot, EnvError, NoExpert, NotReset, UnknownOption
+from turncredit.envs.info import Info
+from turncredit.envs.snapshot import Fields
+from turncredit.envs.text import SavableEnv
+from turncredit.envs.truncation import truncate
+from turncredit.envs.validation import choice, flag, integer, number
+from turncredit.tools.sandbox import BACKENDS, Limits, SandboxError
 
 __all__ = ["LOOK", "REWARDS", "BashEnv"]
 

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from turnwise.envs.bash.actions import LONGEST
-from turnwise.envs.bash.filetree import FileNode
+from turncredit.envs.bash.actions import LONGEST
+from turncredit.envs.bash.filetree import FileNode
 
 __all__ = ["restore_commands"]
 

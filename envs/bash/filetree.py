@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from turnwise.tools.sandbox.untrusted_archives import FileEntry, FileKind, read_archive, write_archive
+from turncredit.tools.sandbox.untrusted_archives import FileEntry, FileKind, read_archive, write_archive
 
 __all__ = [
     "TIME",

@@ -30,11 +30,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.bash.file_rules import path_is_right, same_answer
-from turnwise.envs.bash.filetree import FileNode
-from turnwise.envs.bash.task import BashTask
-from turnwise.tools.sandbox import SandboxError
-from turnwise.tools.sandbox.untrusted_archives import read_archive
+from turncredit.envs.bash.file_rules import path_is_right, same_answer
+from turncredit.envs.bash.filetree import FileNode
+from turncredit.envs.bash.task import BashTask
+from turncredit.tools.sandbox import SandboxError
+from turncredit.tools.sandbox.untrusted_archives import read_archive
 
 __all__ = ["BashGrade", "grade", "same_answer"]
 

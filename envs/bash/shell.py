@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from turnwise.envs.bash.filetree import TIME, FileTree, digest, from_tar, to_tar
-from turnwise.envs.caching import ByteLimitedCache
-from turnwise.envs.truncation import escape_unprintable
-from turnwise.tools.sandbox import Box, Limits, RunResult, SandboxError
+from turncredit.envs.bash.filetree import TIME, FileTree, digest, from_tar, to_tar
+from turncredit.envs.caching import ByteLimitedCache
+from turncredit.envs.truncation import escape_unprintable
+from turncredit.tools.sandbox import Box, Limits, RunResult, SandboxError
 
 __all__ = ["LIMITS", "ROOT", "Shell", "ShellResult"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnwise.envs.bash.filetree import FileTree
+from turncredit.envs.bash.filetree import FileTree
 
 __all__ = ["BashTask"]
 

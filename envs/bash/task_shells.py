@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from turnwise.envs.bash.filetree import FileTree
-from turnwise.envs.bash.grading import BashGrade, grade
-from turnwise.envs.bash.harbor import HarborGrade, HarborTask, verify
-from turnwise.envs.bash.shell import LIMITS, Shell
-from turnwise.envs.bash.task import BashTask
-from turnwise.envs.bash.task_sources import ShellTask
-from turnwise.envs.errors import EnvError
-from turnwise.tools.sandbox import Limits, SandboxError, start
+from turncredit.envs.bash.filetree import FileTree
+from turncredit.envs.bash.grading import BashGrade, grade
+from turncredit.envs.bash.harbor import HarborGrade, HarborTask, verify
+from turncredit.envs.bash.shell import LIMITS, Shell
+from turncredit.envs.bash.task import BashTask
+from turncredit.envs.bash.task_sources import ShellTask
+from turncredit.envs.errors import EnvError
+from turncredit.tools.sandbox import Limits, SandboxError, start
 
 __all__ = ["SECONDS", "Grade", "ShellSettings"]
 

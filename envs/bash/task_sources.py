@@ -7,11 +7,11 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from turnwise.envs.bash.generator import SPLITS, BashLevel, generate, task_ids
-from turnwise.envs.bash.harbor import HarborTask, HarborTasks
-from turnwise.envs.bash.task import BashTask
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.validation import choice
+from turncredit.envs.bash.generator import SPLITS, BashLevel, generate, task_ids
+from turncredit.envs.bash.harbor import HarborTask, HarborTasks
+from turncredit.envs.bash.task import BashTask
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.validation import choice
 
 __all__ = ["BashTaskSource", "GeneratedBashTasks", "ShellTask", "task_source"]
 

@@ -1,1 +1,1 @@
-"""The parts of the conformance check; its front is `turnwise.envs.check`."""
+"""The parts of the conformance check; its front is `turncredit.envs.check`."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from turnwise.envs.checks.attack_search import AttackResult, attack
-from turnwise.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, RuleWarned
-from turnwise.envs.checks.earnings import Choose, best_return, earn, expert_episode, panel, share
-from turnwise.envs.checks.episode_data import ProbeEpisode, cut, literal
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.checks.floor_rules import TOLERANCE, earning_script, random_floor
-from turnwise.envs.checks.panel_data import Start, wins
-from turnwise.envs.checks.reward_bounds import TRIVIAL
-from turnwise.envs.checks.rule_clock import OutOfTime
-from turnwise.envs.info import WON
+from turncredit.envs.checks.attack_search import AttackResult, attack
+from turncredit.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, RuleWarned
+from turncredit.envs.checks.earnings import Choose, best_return, earn, expert_episode, panel, share
+from turncredit.envs.checks.episode_data import ProbeEpisode, cut, literal
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.checks.floor_rules import TOLERANCE, earning_script, random_floor
+from turncredit.envs.checks.panel_data import Start, wins
+from turncredit.envs.checks.reward_bounds import TRIVIAL
+from turncredit.envs.checks.rule_clock import OutOfTime
+from turncredit.envs.info import WON
 
 __all__ = ["RULES"]
 

@@ -19,12 +19,12 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.branch import load, save
-from turnwise.envs.checks.cheap_players import GUESSES, JUNK, candidates, forms_of, text_of, wander
-from turnwise.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, read_step
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.checks.panel_data import Start, wins
-from turnwise.envs.info import SCORE
+from turncredit.envs.branch import load, save
+from turncredit.envs.checks.cheap_players import GUESSES, JUNK, candidates, forms_of, text_of, wander
+from turncredit.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, read_step
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.checks.panel_data import Start, wins
+from turncredit.envs.info import SCORE
 
 __all__ = ["AttackResult", "attack"]
 

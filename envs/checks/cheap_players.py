@@ -14,12 +14,12 @@ from typing import Final
 import gymnasium
 import numpy as np
 
-from turnwise.envs.checks.earnings import Choose
-from turnwise.envs.checks.episode_data import ProbeStep
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.checks.panel_data import Start
-from turnwise.envs.checks.state_key_rules import task_sentences
-from turnwise.envs.info import FREE
+from turncredit.envs.checks.earnings import Choose
+from turncredit.envs.checks.episode_data import ProbeStep
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.checks.panel_data import Start
+from turncredit.envs.checks.state_key_rules import task_sentences
+from turncredit.envs.info import FREE
 
 __all__ = [
     "CheapPlayer",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from turnwise.envs.checks.contract_rule import LEVELS, Level
+from turncredit.envs.checks.contract_rule import LEVELS, Level
 
 __all__ = ["OPENENV", "CheckReport", "CheckResult", "RuleOutcome"]
 

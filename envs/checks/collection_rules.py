@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.branch import load, save
-from turnwise.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, all_episodes
-from turnwise.envs.checks.earnings import best_return
-from turnwise.envs.checks.episode_data import ProbeEpisode, literal, script
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.checks.floor_rules import TOLERANCE
-from turnwise.envs.checks.panel_data import Start
+from turncredit.envs.branch import load, save
+from turncredit.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, all_episodes
+from turncredit.envs.checks.earnings import best_return
+from turncredit.envs.checks.episode_data import ProbeEpisode, literal, script
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.checks.floor_rules import TOLERANCE
+from turncredit.envs.checks.panel_data import Start
 
 __all__ = ["RULES"]
 
@@ -130,7 +130,7 @@ def _require_same_after_restore(explorer: Explorer, spot: _Spot, loop: Sequence[
     if resumed > paid + TOLERANCE:
         problem = f"{literal([loop[0]])} pays {resumed:g} after the episode was saved and resumed, and {paid:g} without"
         claim = (
-            "from turnwise.envs import load, save\n\n"
+            "from turncredit.envs import load, save\n\n"
             f"data = save(env)\npaid = env.step({literal(loop[0])})[1]\nload(env, data)\n"
             f"assert env.step({literal(loop[0])})[1] <= paid"
         )

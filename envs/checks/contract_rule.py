@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from turnwise.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, script
-from turnwise.envs.checks.explorer import Explorer
+from turncredit.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, script
+from turncredit.envs.checks.explorer import Explorer
 
 __all__ = [
     "LAST",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from turnwise.envs.checks.contract_rule import RuleSkipped
-from turnwise.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, same
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.checks.panel_data import Earned, Start
+from turncredit.envs.checks.contract_rule import RuleSkipped
+from turncredit.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, same
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.checks.panel_data import Earned, Start
 
 __all__ = ["IDLE_TURNS", "Choose", "best_return", "earn", "expert_episode", "panel", "share"]
 

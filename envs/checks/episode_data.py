@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, VALID, WON, Environment
-from turnwise.envs.registration import find, make
+from turncredit.envs.info import ADMISSIBLE, SCORE, STATE, TASK, VALID, WON, Environment
+from turncredit.envs.registration import find, make
 
 __all__ = [
     "CONTRACT",
@@ -34,7 +34,7 @@ __all__ = [
     "script",
 ]
 
-FOREIGN: Final = "frobnicate the turnwise 0"
+FOREIGN: Final = "frobnicate the turncredit 0"
 """An action that no environment knows."""
 
 CONTRACT: Final = (TASK, STATE, ADMISSIBLE, VALID, SCORE, WON)
@@ -159,11 +159,11 @@ class EnvSource:
         spec = find(env)
         full = env
         entry = spec.entry_point
-        if ":" not in env and isinstance(entry, str) and not entry.startswith("turnwise."):
+        if ":" not in env and isinstance(entry, str) and not entry.startswith("turncredit."):
             # Elsewhere, the module that registers it may not be imported.
             full = f"{entry.partition(':')[0]}:{spec.id}"
         arguments = "".join(f", {key}={value!r}" for key, value in kwargs.items())
-        code = f"from turnwise.envs import make\n\nenv = make({full!r}{arguments})"
+        code = f"from turncredit.envs import make\n\nenv = make({full!r}{arguments})"
         limit = kwargs.get("max_episode_steps", spec.max_episode_steps)
         return cls(spec.id, functools.partial(make, env, **kwargs), code, limit if limit != -1 else None)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.envs.checks.episode_data import (
+from turncredit.envs.checks.episode_data import (
     FOREIGN,
     Crash,
     Effort,
@@ -20,11 +20,11 @@ from turnwise.envs.checks.episode_data import (
     read_step,
     same,
 )
-from turnwise.envs.checks.panel_data import Earned, Start
-from turnwise.envs.checks.reward_bounds import RewardBounds
-from turnwise.envs.checks.rule_clock import RuleClock
-from turnwise.envs.errors import EnvError, NoExpert
-from turnwise.envs.info import Environment
+from turncredit.envs.checks.panel_data import Earned, Start
+from turncredit.envs.checks.reward_bounds import RewardBounds
+from turncredit.envs.checks.rule_clock import RuleClock
+from turncredit.envs.errors import EnvError, NoExpert
+from turncredit.envs.info import Environment
 
 __all__ = ["Explorer", "PlayExpert"]
 

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from turnwise.envs.checks import cheap_players
-from turnwise.envs.checks.cheap_players import CheapPlayer
-from turnwise.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, RuleWarned
-from turnwise.envs.checks.earnings import best_return, earn, expert_episode, panel
-from turnwise.envs.checks.episode_data import ProbeEpisode, cut, script
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.checks.panel_data import Earned, Start, wins
-from turnwise.envs.checks.reward_bounds import TRIVIAL
-from turnwise.envs.checks.rule_clock import OutOfTime
-from turnwise.envs.info import SCORE
+from turncredit.envs.checks import cheap_players
+from turncredit.envs.checks.cheap_players import CheapPlayer
+from turncredit.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, RuleWarned
+from turncredit.envs.checks.earnings import best_return, earn, expert_episode, panel
+from turncredit.envs.checks.episode_data import ProbeEpisode, cut, script
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.checks.panel_data import Earned, Start, wins
+from turncredit.envs.checks.reward_bounds import TRIVIAL
+from turncredit.envs.checks.rule_clock import OutOfTime
+from turncredit.envs.info import SCORE
 
 __all__ = ["RULES", "TOLERANCE", "earning_script", "random_floor"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.envs.branch import load, reseed, save
-from turnwise.envs.checks.contract_rule import ContractRule, RuleSkipped, all_episodes
-from turnwise.envs.checks.episode_data import ProbeEpisode, ProbeStep, difference, read_step
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.errors import EnvError
-from turnwise.envs.info import NO_FORKS, Environment
+from turncredit.envs.branch import load, reseed, save
+from turncredit.envs.checks.contract_rule import ContractRule, RuleSkipped, all_episodes
+from turncredit.envs.checks.episode_data import ProbeEpisode, ProbeStep, difference, read_step
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.errors import EnvError
+from turncredit.envs.info import NO_FORKS, Environment
 
 __all__ = ["RULES"]
 

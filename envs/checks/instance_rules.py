@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.checks.contract_rule import (
+from turncredit.envs.checks.contract_rule import (
     ContractRule,
     RuleFailed,
     RuleSkipped,
@@ -19,9 +19,9 @@ from turnwise.envs.checks.contract_rule import (
     free_script,
     raises,
 )
-from turnwise.envs.checks.episode_data import ProbeEpisode, ProbeStep, difference, same
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.info import Environment
+from turncredit.envs.checks.episode_data import ProbeEpisode, ProbeStep, difference, same
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.info import Environment
 
 __all__ = ["RULES"]
 

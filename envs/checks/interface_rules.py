@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.checks.contract_rule import (
+from turncredit.envs.checks.contract_rule import (
     ContractRule,
     RuleFailed,
     RuleSkipped,
@@ -15,9 +15,9 @@ from turnwise.envs.checks.contract_rule import (
     raises,
     states_seen,
 )
-from turnwise.envs.checks.episode_data import cut, script
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.info import ADMISSIBLE, FREE, TASK, VALID, WON, fits
+from turncredit.envs.checks.episode_data import cut, script
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.info import ADMISSIBLE, FREE, TASK, VALID, WON, fits
 
 __all__ = ["RULES"]
 
@@ -116,7 +116,7 @@ def plan(explorer: Explorer) -> str:
 def expert(explorer: Explorer) -> str:
     """An agent that follows plan() wins: its limits, its parser and the listed admissible actions allow it."""
     if explorer.play_expert is None:
-        raise RuleSkipped("no agent that follows plan() was passed; `turnwise check` passes one")
+        raise RuleSkipped("no agent that follows plan() was passed; `turncredit check` passes one")
     if not explorer.has("plan") or explorer.foreign is None or not all(explorer.tasks):
         raise RuleSkipped("the environment has no plan(), no task_ids(), or actions that are not text")
     name, module = explorer.play_expert.__name__, explorer.play_expert.__module__

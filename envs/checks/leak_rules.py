@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Final
 
-from turnwise.envs.checks.cheap_players import forms_of, text_of
-from turnwise.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleWarned
-from turnwise.envs.checks.earnings import expert_episode, panel
-from turnwise.envs.checks.episode_data import ProbeEpisode, cut, script
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.checks.panel_data import Start
-from turnwise.envs.info import FREE, fits
+from turncredit.envs.checks.cheap_players import forms_of, text_of
+from turncredit.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleWarned
+from turncredit.envs.checks.earnings import expert_episode, panel
+from turncredit.envs.checks.episode_data import ProbeEpisode, cut, script
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.checks.panel_data import Start
+from turncredit.envs.info import FREE, fits
 
 __all__ = ["RULES"]
 

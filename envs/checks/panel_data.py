@@ -7,8 +7,8 @@ import statistics
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from turnwise.envs.checks.episode_data import ProbeEpisode, ProbeStep
-from turnwise.envs.info import WON
+from turncredit.envs.checks.episode_data import ProbeEpisode, ProbeStep
+from turncredit.envs.info import WON
 
 __all__ = ["Earned", "Start", "score_interval", "wins"]
 

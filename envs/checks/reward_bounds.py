@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.info import Environment
+from turncredit.envs.errors import EnvError
+from turncredit.envs.info import Environment
 
 __all__ = ["Attacker", "RewardBounds"]
 

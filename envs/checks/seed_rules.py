@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleWarned
-from turnwise.envs.checks.episode_data import difference
-from turnwise.envs.checks.explorer import Explorer
+from turncredit.envs.checks.contract_rule import ContractRule, RuleFailed, RuleWarned
+from turncredit.envs.checks.episode_data import difference
+from turncredit.envs.checks.explorer import Explorer
 
 __all__ = ["RULES"]
 

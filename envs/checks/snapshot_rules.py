@@ -10,17 +10,17 @@ import functools
 from collections.abc import Callable
 from typing import Final
 
-from turnwise.envs.branch import load, save
-from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped, failed, last_line, raises
-from turnwise.envs.checks.episode_data import CONTRACT, ProbeEpisode, ProbeStep, difference, literal, read_step
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.errors import EnvError
-from turnwise.envs.info import VALID, Environment
+from turncredit.envs.branch import load, save
+from turncredit.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped, failed, last_line, raises
+from turncredit.envs.checks.episode_data import CONTRACT, ProbeEpisode, ProbeStep, difference, literal, read_step
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.errors import EnvError
+from turncredit.envs.info import VALID, Environment
 
 __all__ = ["RULES"]
 
 _SEEN: Final = tuple(key for key in CONTRACT if key != VALID)  # valid is about an action
-_IMPORT: Final = "from turnwise.envs import load, save\n\n"
+_IMPORT: Final = "from turncredit.envs import load, save\n\n"
 
 
 def snapshot(explorer: Explorer) -> str:

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped
-from turnwise.envs.checks.episode_data import ProbeStep, cut, difference, same, script
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.checks.state_search import SEEN, ReachedState, distance, search, tell_apart
-from turnwise.envs.info import KNOWLEDGE_IN_STATE, STATE, VALID, WON
+from turncredit.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped
+from turncredit.envs.checks.episode_data import ProbeStep, cut, difference, same, script
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.checks.state_search import SEEN, ReachedState, distance, search, tell_apart
+from turncredit.envs.info import KNOWLEDGE_IN_STATE, STATE, VALID, WON
 
 __all__ = ["RULES", "task_sentences"]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.checks.episode_data import ProbeStep, difference
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.info import ADMISSIBLE, VALID, WON
+from turncredit.envs.checks.episode_data import ProbeStep, difference
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.info import ADMISSIBLE, VALID, WON
 
 __all__ = ["SEEN", "ReachedState", "SearchOutcome", "distance", "search", "tell_apart"]
 

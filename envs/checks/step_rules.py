@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.checks.contract_rule import (
+from turncredit.envs.checks.contract_rule import (
     LAST,
     ContractRule,
     RuleFailed,
@@ -16,9 +16,9 @@ from turnwise.envs.checks.contract_rule import (
     options_code,
     raises,
 )
-from turnwise.envs.checks.episode_data import CONTRACT, ProbeEpisode, ProbeStep, cut, difference, literal, script
-from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, TASK_TYPE, VALID, WON
+from turncredit.envs.checks.episode_data import CONTRACT, ProbeEpisode, ProbeStep, cut, difference, literal, script
+from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.info import ADMISSIBLE, SCORE, STATE, TASK, TASK_TYPE, VALID, WON
 
 __all__ = ["RULES"]
 

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from turnwise.tools.visible_text import shortened
+from turncredit.tools.visible_text import shortened
 
 __all__ = ["FORMS", "ActionKind", "CodeAction", "apply_edit", "parse_action", "path_problem", "repair_actions"]
 

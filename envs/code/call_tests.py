@@ -11,11 +11,11 @@ import ast
 import json
 from typing import Final
 
-from turnwise.envs.code.grades import LATE, CaseResult, shorten
-from turnwise.envs.code.serialization import DEEPEST, MOST, NotPlain, decode, encode, refuse
-from turnwise.envs.code.task import CallTest, module_of
-from turnwise.tools.sandbox import UntrustedData
-from turnwise.tools.sandbox.untrusted_frames import FrameLimits, decode_frame
+from turncredit.envs.code.grades import LATE, CaseResult, shorten
+from turncredit.envs.code.serialization import DEEPEST, MOST, NotPlain, decode, encode, refuse
+from turncredit.envs.code.task import CallTest, module_of
+from turncredit.tools.sandbox import UntrustedData
+from turncredit.tools.sandbox.untrusted_frames import FrameLimits, decode_frame
 
 __all__ = ["compare", "request"]
 

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.code.grades import why
-from turnwise.tools.sandbox import PythonSession
+from turncredit.envs.code.grades import why
+from turncredit.tools.sandbox import PythonSession
 
 __all__ = ["GRACE", "CandidateProcess", "CandidateReply"]
 

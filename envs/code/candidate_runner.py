@@ -18,7 +18,7 @@ import signal
 import sys
 from typing import Any
 
-from turnwise.envs.code.serialization import NotPlain, RawText, decode, encode, refuse
+from turncredit.envs.code.serialization import NotPlain, RawText, decode, encode, refuse
 
 things: dict[int, Any] = {}  # number -> object that is not plain
 

@@ -12,20 +12,20 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final
 
-from turnwise.envs.code.actions import FORMS, CodeAction, apply_edit, parse_action, repair_actions
-from turnwise.envs.code.generator import CodeLevel
-from turnwise.envs.code.grading import LIMITS, CaseResult, CodeGrader
-from turnwise.envs.code.snapshots import check_task, files_of, share_of
-from turnwise.envs.code.task import CallTest, CodeTask, CodeTest, digest, fingerprint, names_of
-from turnwise.envs.code.task_sources import CodeTaskSource, FileCodeTasks, GeneratedCodeTasks
-from turnwise.envs.code.workspace import Workspace, refuse_file
-from turnwise.envs.errors import EnvError, NotReset
-from turnwise.envs.info import Info
-from turnwise.envs.snapshot import Fields
-from turnwise.envs.text import SavableEnv
-from turnwise.envs.truncation import escape_unprintable, truncate
-from turnwise.envs.validation import choice, integer, number
-from turnwise.tools.sandbox import BACKENDS, BoxFull, Limits, SandboxError, start
+from turncredit.envs.code.actions import FORMS, CodeAction, apply_edit, parse_action, repair_actions
+from turncredit.envs.code.generator import CodeLevel
+from turncredit.envs.code.grading import LIMITS, CaseResult, CodeGrader
+from turncredit.envs.code.snapshots import check_task, files_of, share_of
+from turncredit.envs.code.task import CallTest, CodeTask, CodeTest, digest, fingerprint, names_of
+from turncredit.envs.code.task_sources import CodeTaskSource, FileCodeTasks, GeneratedCodeTasks
+from turncredit.envs.code.workspace import Workspace, refuse_file
+from turncredit.envs.errors import EnvError, NotReset
+from turncredit.envs.info import Info
+from turncredit.envs.snapshot import Fields
+from turncredit.envs.text import SavableEnv
+from turncredit.envs.truncation import escape_unprintable, truncate
+from turncredit.envs.validation import choice, integer, number
+from turncredit.tools.sandbox import BACKENDS, BoxFull, Limits, SandboxError, start
 
 __all__ = ["REWARDS", "CodeEnv"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.caching import ByteLimitedCache
+from turncredit.envs.caching import ByteLimitedCache
 
 __all__ = ["GRADES", "LATE", "LOST", "STOPPED", "TOO_LONG", "CaseResult", "CodeGrade", "shorten", "weight", "why"]
 

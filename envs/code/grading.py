@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from importlib.resources import files as resources
 from typing import Final
 
-from turnwise.envs.code.call_tests import compare, request
-from turnwise.envs.code.candidate_process import CandidateProcess
-from turnwise.envs.code.grades import GRADES, LATE, LOST, TOO_LONG, CaseResult, CodeGrade, shorten, weight
-from turnwise.envs.code.script_relay import ScriptOver, ScriptRelay
-from turnwise.envs.code.task import CallTest, CodeTest, ScriptTest, StdioTest, digest, module_of, names_of
-from turnwise.tools.sandbox import Box, BoxLost, Limits, PythonSession
+from turncredit.envs.code.call_tests import compare, request
+from turncredit.envs.code.candidate_process import CandidateProcess
+from turncredit.envs.code.grades import GRADES, LATE, LOST, TOO_LONG, CaseResult, CodeGrade, shorten, weight
+from turncredit.envs.code.script_relay import ScriptOver, ScriptRelay
+from turncredit.envs.code.task import CallTest, CodeTest, ScriptTest, StdioTest, digest, module_of, names_of
+from turncredit.tools.sandbox import Box, BoxLost, Limits, PythonSession
 
 __all__ = ["GRADES", "LIMITS", "CaseResult", "CodeGrade", "CodeGrader"]
 
@@ -173,10 +173,10 @@ class CodeGrader:
 
 def _driver(name: str) -> str:
     """Return the source of a driver for the inside of a sandbox, with the modules that it needs."""
-    folder = resources("turnwise.envs.code")
+    folder = resources("turncredit.envs.code")
     texts = [folder.joinpath(f"{part}.py").read_text(encoding="utf-8") for part in _DRIVERS[name]]
     lines = [line for text in texts for line in text.splitlines()]
-    source = [line for line in lines if not line.startswith(("from turnwise.", "from __future__"))]
+    source = [line for line in lines if not line.startswith(("from turncredit.", "from __future__"))]
     return "\n".join(["from __future__ import annotations", *source])
 
 

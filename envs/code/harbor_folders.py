@@ -10,9 +10,9 @@ import shlex
 from dataclasses import asdict
 from importlib.resources import files as resources
 
-from turnwise.envs.bash.filetree import file, with_folders
-from turnwise.envs.bash.harbor.writer import WORKDIR, HarborFolder
-from turnwise.envs.code.task import BadTask, CallTest, CodeTask, CodeTest, ScriptTest
+from turncredit.envs.bash.filetree import file, with_folders
+from turncredit.envs.bash.harbor.writer import WORKDIR, HarborFolder
+from turncredit.envs.code.task import BadTask, CallTest, CodeTask, CodeTest, ScriptTest
 
 __all__ = ["code_folder"]
 
@@ -29,7 +29,7 @@ def code_folder(task: CodeTask, env_id: str) -> HarborFolder:
     if not task.solution:
         raise BadTask(f"task {task.id!r} has no known solution, which the oracle would write")
     about = {"main": task.main, "seconds": _SECONDS, "tests": [_test(task, test) for test in task.hidden]}
-    judge = resources("turnwise.envs.code").joinpath("harbor_judge.py").read_bytes()
+    judge = resources("turncredit.envs.code").joinpath("harbor_judge.py").read_bytes()
     limit = sum(_SECONDS + 3 for _ in task.hidden)
     return HarborFolder(
         id=task.id,

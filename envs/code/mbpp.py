@@ -17,8 +17,8 @@ import ast
 import builtins
 from typing import Final
 
-from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of, text_of
-from turnwise.tools.readers import Fields, list_in_cell
+from turncredit.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of, text_of
+from turncredit.tools.readers import Fields, list_in_cell
 
 __all__ = ["READ", "SPLITS", "equality", "is_mbpp", "mbpp", "names_from_candidate"]
 

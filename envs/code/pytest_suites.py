@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from turnwise.envs.code.task import BadTask, ScriptTest, module_of
+from turncredit.envs.code.task import BadTask, ScriptTest, module_of
 
 __all__ = ["is_test", "suite", "suites"]
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from turnwise.envs.code.candidate_process import CandidateProcess
-from turnwise.envs.code.grades import STOPPED, TOO_LONG
-from turnwise.envs.code.task import BadTask
-from turnwise.tools.sandbox import PythonSession, UntrustedData
-from turnwise.tools.sandbox.untrusted_frames import FrameLimits, decode_frame
+from turncredit.envs.code.candidate_process import CandidateProcess
+from turncredit.envs.code.grades import STOPPED, TOO_LONG
+from turncredit.envs.code.task import BadTask
+from turncredit.tools.sandbox import PythonSession, UntrustedData
+from turncredit.tools.sandbox.untrusted_frames import FrameLimits, decode_frame
 
 __all__ = ["ScriptOver", "ScriptRelay"]
 

@@ -29,8 +29,8 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from turnwise.envs.code.pytest_substitute import pytest_substitute
-from turnwise.envs.code.serialization import NotPlain, RawText, decode, encode
+from turncredit.envs.code.pytest_substitute import pytest_substitute
+from turncredit.envs.code.serialization import NotPlain, RawText, decode, encode
 
 MANY = 100_000
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from turnwise.envs.code.task import CodeTask, fingerprint
-from turnwise.envs.code.workspace import refuse_file
-from turnwise.envs.errors import BadSnapshot
-from turnwise.envs.snapshot import Fields
-from turnwise.tools.sandbox import BadPath
-from turnwise.tools.sandbox.files import split_path
+from turncredit.envs.code.task import CodeTask, fingerprint
+from turncredit.envs.code.workspace import refuse_file
+from turncredit.envs.errors import BadSnapshot
+from turncredit.envs.snapshot import Fields
+from turncredit.tools.sandbox import BadPath
+from turncredit.tools.sandbox.files import split_path
 
 __all__ = ["check_task", "files_of", "share_of"]
 

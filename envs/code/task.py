@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Final, Literal
 
-from turnwise.envs.errors import EnvError
+from turncredit.envs.errors import EnvError
 
 __all__ = [
     "MAIN",

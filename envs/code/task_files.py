@@ -1,4 +1,4 @@
-"""Reads tasks from files, in one of `turnwise.envs.code.formats`, and from folders with pytest files.
+"""Reads tasks from files, in one of `turncredit.envs.code.formats`, and from folders with pytest files.
 
 A folder contains one folder for each task: statement.md, files/ (the files at the start), visible/ and hidden/
 (test_*.py and the files that they use), and optionally solution/. The agent can read the visible tests.
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from turnwise.envs.code.formats import TASK_FORMATS
-from turnwise.envs.code.pytest_suites import suites
-from turnwise.envs.code.task import MAIN, BadTask, CodeTask
-from turnwise.envs.errors import EnvError, GameFileError, NoGames
-from turnwise.tools.bounded_input import InputError, read_text
-from turnwise.tools.readers import Record, read_records
+from turncredit.envs.code.formats import TASK_FORMATS
+from turncredit.envs.code.pytest_suites import suites
+from turncredit.envs.code.task import MAIN, BadTask, CodeTask
+from turncredit.envs.errors import EnvError, GameFileError, NoGames
+from turncredit.tools.bounded_input import InputError, read_text
+from turncredit.tools.readers import Record, read_records
 
 __all__ = ["read_tasks"]
 _MOST: Final = 16 << 20
@@ -34,7 +34,9 @@ def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[CodeTask], int]
         GameFileError: a task is invalid; names the file, the line and the problem.
     """
     if (path / "task.toml").is_file() or any(path.glob("*/task.toml")):
-        raise NoGames(f"{path} has Harbor task folders, which turnwise/Bash-v0 plays, and no tasks of turnwise/Code-v0")
+        raise NoGames(
+            f"{path} has Harbor task folders, which turncredit/Bash-v0 plays, and no tasks of turncredit/Code-v0"
+        )
     if path.is_dir():
         entries: Iterator[tuple[str, int | None, Callable[[], CodeTask]]] = _folders(path)
     elif path.is_file():

@@ -9,12 +9,12 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from turnwise.envs.code.generator import SPLITS, CodeLevel, generate, task_ids
-from turnwise.envs.code.task import CodeTask, digest
-from turnwise.envs.code.task_files import read_tasks
-from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask
-from turnwise.envs.validation import choice
-from turnwise.registry import suggest
+from turncredit.envs.code.generator import SPLITS, CodeLevel, generate, task_ids
+from turncredit.envs.code.task import CodeTask, digest
+from turncredit.envs.code.task_files import read_tasks
+from turncredit.envs.errors import NoGames, UnknownOption, UnknownTask
+from turncredit.envs.validation import choice
+from turncredit.registry import suggest
 
 __all__ = ["CodeTaskSource", "FileCodeTasks", "GeneratedCodeTasks"]
 

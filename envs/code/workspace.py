@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from turnwise.envs.caching import ByteLimitedCache
-from turnwise.envs.code.actions import path_problem
-from turnwise.envs.code.grades import LOST, CodeGrade
-from turnwise.envs.code.grading import CodeGrader
-from turnwise.envs.code.task import CodeTest, digest
-from turnwise.envs.truncation import escape_unprintable
-from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, RunResult, SandboxError
-from turnwise.tools.sandbox.untrusted_archives import read_archive
+from turncredit.envs.caching import ByteLimitedCache
+from turncredit.envs.code.actions import path_problem
+from turncredit.envs.code.grades import LOST, CodeGrade
+from turncredit.envs.code.grading import CodeGrader
+from turncredit.envs.code.task import CodeTest, digest
+from turncredit.envs.truncation import escape_unprintable
+from turncredit.tools.sandbox import Box, BoxClosed, BoxLost, RunResult, SandboxError
+from turncredit.tools.sandbox.untrusted_archives import read_archive
 
 __all__ = ["LONGEST_FILE", "MAX_FILES", "Workspace", "read_back", "refuse_file"]
 

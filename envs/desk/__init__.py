@@ -1,9 +1,9 @@
 """Service desks with simulated users, as in tau-bench: tools, a policy, a database, and a user who may be difficult."""
 
-from turnwise.envs.desk.env import DeskEnv
-from turnwise.envs.desk.generator import DOMAINS
-from turnwise.envs.desk.level import DeskLevel
-from turnwise.envs.desk.users import QUALITIES, USERS, DeskUser, ScriptedUser, UserQuality, UserReply, UserScene
+from turncredit.envs.desk.env import DeskEnv
+from turncredit.envs.desk.generator import DOMAINS
+from turncredit.envs.desk.level import DeskLevel
+from turncredit.envs.desk.users import QUALITIES, USERS, DeskUser, ScriptedUser, UserQuality, UserReply, UserScene
 
 __all__ = [
     "DOMAINS",

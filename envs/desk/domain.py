@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from turnwise.envs.desk.level import DeskLevel
-from turnwise.envs.desk.task import DeskAction, DeskDemand, UserFact
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.desk.level import DeskLevel
+from turncredit.envs.desk.task import DeskAction, DeskDemand, UserFact
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = [
     "DeskDecision",

@@ -16,21 +16,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turnwise.envs.desk.episode import OWN_TOOLS, DeskEpisode
-from turnwise.envs.desk.generator import DOMAINS, SPLITS, generate, task_ids
-from turnwise.envs.desk.level import DeskLevel
-from turnwise.envs.desk.plan import left_over, plan_calls
-from turnwise.envs.desk.task import DeskTask
-from turnwise.envs.desk.users import make_user
-from turnwise.envs.errors import EnvError, NotReset
-from turnwise.envs.info import Info
-from turnwise.envs.snapshot import Fields
-from turnwise.envs.text import SavableEnv
-from turnwise.envs.tool_actions import ActionCalls, format_named, read_calls, write_results, written
-from turnwise.envs.tool_agent import tool_agent
-from turnwise.envs.validation import choice, flag
-from turnwise.tools.functions import Call, Tool, Toolbox
-from turnwise.tools.functions.calls import visible
+from turncredit.envs.desk.episode import OWN_TOOLS, DeskEpisode
+from turncredit.envs.desk.generator import DOMAINS, SPLITS, generate, task_ids
+from turncredit.envs.desk.level import DeskLevel
+from turncredit.envs.desk.plan import left_over, plan_calls
+from turncredit.envs.desk.task import DeskTask
+from turncredit.envs.desk.users import make_user
+from turncredit.envs.errors import EnvError, NotReset
+from turncredit.envs.info import Info
+from turncredit.envs.snapshot import Fields
+from turncredit.envs.text import SavableEnv
+from turncredit.envs.tool_actions import ActionCalls, format_named, read_calls, write_results, written
+from turncredit.envs.tool_agent import tool_agent
+from turncredit.envs.validation import choice, flag
+from turncredit.tools.functions import Call, Tool, Toolbox
+from turncredit.tools.functions.calls import visible
 
 __all__ = ["LONGEST_MESSAGE", "DeskEnv"]
 
@@ -59,7 +59,7 @@ class DeskEnv(SavableEnv):
         split: "train" or "held_out".
         level: size and difficulty: a preset of `DeskLevel`, a text such as "small+requests=2-3", or a `DeskLevel`.
         user: name of the simulated user: a quality of the scripted one ("perfect", "forgetful", "confused",
-            "impatient", "adversarial", "mixed"), or another one of `turnwise.envs.desk.users.USERS`.
+            "impatient", "adversarial", "mixed"), or another one of `turncredit.envs.desk.users.USERS`.
         user_options: options of the user, such as {"spare": 0}.
         form: format of calls: "tags", "hermes", "openai", "llama" or "mistral"; None: "hermes" if native, else "tags".
         native: whether the chat template of the model describes the tools (see `ToolEnv`); a text without a call then

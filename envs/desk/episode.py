@@ -9,12 +9,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from turnwise.envs.desk.domain import DeskDomain, as_json
-from turnwise.envs.desk.task import DeskAction, DeskTask, says
-from turnwise.envs.desk.users import DeskUser, UserReply, UserScene
-from turnwise.envs.errors import BadSnapshot
-from turnwise.envs.snapshot import Fields
-from turnwise.tools.functions import Call, Toolbox
+from turncredit.envs.desk.domain import DeskDomain, as_json
+from turncredit.envs.desk.task import DeskAction, DeskTask, says
+from turncredit.envs.desk.users import DeskUser, UserReply, UserScene
+from turncredit.envs.errors import BadSnapshot
+from turncredit.envs.snapshot import Fields
+from turncredit.tools.functions import Call, Toolbox
 
 __all__ = ["OWN_TOOLS", "DeskEpisode"]
 

@@ -13,14 +13,14 @@ from functools import lru_cache
 from itertools import count
 from typing import Final
 
-from turnwise.envs.desk.domain import DeskDomain, as_json
-from turnwise.envs.desk.level import DeskLevel
-from turnwise.envs.desk.library import LibraryDesk
-from turnwise.envs.desk.repair_shop import RepairShopDesk
-from turnwise.envs.desk.task import DeskAction, DeskTask
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.registry import suggest
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.desk.domain import DeskDomain, as_json
+from turncredit.envs.desk.level import DeskLevel
+from turncredit.envs.desk.library import LibraryDesk
+from turncredit.envs.desk.repair_shop import RepairShopDesk
+from turncredit.envs.desk.task import DeskAction, DeskTask
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.registry import suggest
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["DOMAINS", "SPLITS", "generate", "split_of", "task_ids"]
 

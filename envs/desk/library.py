@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from typing import ClassVar, Final, Literal, TypedDict
 
-from turnwise.envs.desk.domain import DeskDecision, DeskDomain, DeskRequest, cents, distinct_pairs, dollars, new_id
-from turnwise.envs.desk.level import DeskLevel
-from turnwise.envs.desk.task import DeskAction, DeskDemand, UserFact
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.desk.domain import DeskDecision, DeskDomain, DeskRequest, cents, distinct_pairs, dollars, new_id
+from turncredit.envs.desk.level import DeskLevel
+from turncredit.envs.desk.task import DeskAction, DeskDemand, UserFact
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["LibraryDesk"]
 

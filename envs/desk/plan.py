@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from turnwise.envs.desk.domain import as_json
-from turnwise.envs.desk.episode import DeskEpisode
-from turnwise.envs.desk.task import DeskAction, says
-from turnwise.tools.functions import Call
+from turncredit.envs.desk.domain import as_json
+from turncredit.envs.desk.episode import DeskEpisode
+from turncredit.envs.desk.task import DeskAction, says
+from turncredit.tools.functions import Call
 
 __all__ = ["left_over", "plan_calls"]
 

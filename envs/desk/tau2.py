@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
-from turnwise.registry import suggest
-from turnwise.tools.bounded_input import InputError, parse_json, read_json, read_text, read_toml
-from turnwise.tools.functions import Call
+from turncredit.envs.errors import EnvError, UnknownOption, UnknownTask
+from turncredit.registry import suggest
+from turncredit.tools.bounded_input import InputError, parse_json, read_json, read_text, read_toml
+from turncredit.tools.functions import Call
 
 __all__ = ["Tau2Action", "Tau2Domain", "Tau2Score", "Tau2Task", "databases_match", "read_tau2", "score_tau2"]
 

@@ -11,8 +11,8 @@ a tool asks the user to use it, and one that repeats a wrong value asks whether 
     adversarial  also demands what the policy forbids, and insists
     mixed        one of these, drawn for each episode
 
-Registering a user (`USERS`, entry points `turnwise.desk_users`) takes a function that makes one from the options
-of the environment; the user that a language model plays is `turnwise.agents.desk_user:ModelUser`.
+Registering a user (`USERS`, entry points `turncredit.desk_users`) takes a function that makes one from the options
+of the environment; the user that a language model plays is `turncredit.agents.desk_user:ModelUser`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Final, Protocol, cast
 
-from turnwise.envs.desk.domain import UserTool
-from turnwise.envs.desk.task import DeskTask, UserFact
-from turnwise.envs.errors import BadSnapshot, UnknownOption
-from turnwise.envs.snapshot import Fields
-from turnwise.envs.validation import choice, flag, integer, number
-from turnwise.registry import CannotLoad, Registry, UnknownName, is_untrusted
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.desk.domain import UserTool
+from turncredit.envs.desk.task import DeskTask, UserFact
+from turncredit.envs.errors import BadSnapshot, UnknownOption
+from turncredit.envs.snapshot import Fields
+from turncredit.envs.validation import choice, flag, integer, number
+from turncredit.registry import CannotLoad, Registry, UnknownName, is_untrusted
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = [
     "QUALITIES",
@@ -289,7 +289,7 @@ def _adapt(name: str, loaded: object) -> MakeDeskUser:
     return cast(MakeDeskUser, loaded)
 
 
-USERS: Final[Registry[MakeDeskUser]] = Registry("user", group="turnwise.desk_users", adapt=_adapt)
+USERS: Final[Registry[MakeDeskUser]] = Registry("user", group="turncredit.desk_users", adapt=_adapt)
 """Functions that make a user, given `user_options` of the environment, by name."""
 for _name in QUALITIES:
     USERS.register(_name, partial(_scripted, [_name]))

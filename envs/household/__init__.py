@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnwise.envs.household.engine import World
-    from turnwise.envs.household.env import HouseholdEnv
-    from turnwise.envs.household.game import Game, compile_game
-    from turnwise.envs.household.library import GameLibrary, pack
+    from turncredit.envs.household.engine import World
+    from turncredit.envs.household.env import HouseholdEnv
+    from turncredit.envs.household.game import Game, compile_game
+    from turncredit.envs.household.library import GameLibrary, pack
 
 __all__ = ["Game", "GameLibrary", "HouseholdEnv", "World", "compile_game", "pack"]
 

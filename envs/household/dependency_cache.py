@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from turnwise.envs.household.joins import Row
+from turncredit.envs.household.joins import Row
 
 Slot: TypeAlias = tuple[str, int, Row]  # (predicate, mask, key), as in FactView.match
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from turnwise.envs.household.dependency_cache import DependencyCache, Missing, Slot
-from turnwise.envs.household.game import Game
-from turnwise.envs.household.game_rules import ActionRule, PreconditionCase, changes_nothing
-from turnwise.envs.household.game_tables import (
+from turncredit.envs.household.dependency_cache import DependencyCache, Missing, Slot
+from turncredit.envs.household.game import Game
+from turncredit.envs.household.game_rules import ActionRule, PreconditionCase, changes_nothing
+from turncredit.envs.household.game_tables import (
     KEPT_ANSWERS,
     AdmissibleActions,
     GroundAction,
@@ -22,8 +22,8 @@ from turnwise.envs.household.game_tables import (
     game_tables,
     keys_of,
 )
-from turnwise.envs.household.grammar import Insert, Symbol
-from turnwise.envs.household.joins import Row
+from turncredit.envs.household.grammar import Insert, Symbol
+from turncredit.envs.household.joins import Row
 
 __all__ = ["NOTHING_HAPPENS", "GroundAction", "World"]
 

@@ -17,18 +17,18 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from turnwise.envs.errors import BadSnapshot, NoGames, NotReset, UnknownOption
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.game import Game, compile_game
-from turnwise.envs.household.generator import SPLITS as GENERATED_SPLITS
-from turnwise.envs.household.generator import domain_text, grammar_text, source, task_ids
-from turnwise.envs.household.level import PRESETS, TASK_TYPES, HouseholdLevel
-from turnwise.envs.household.library import GameLibrary
-from turnwise.envs.household.searching_demonstrator import SearchingDemonstrator
-from turnwise.envs.info import Demonstrator, Info
-from turnwise.envs.snapshot import Fields
-from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, flag
+from turncredit.envs.errors import BadSnapshot, NoGames, NotReset, UnknownOption
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.game import Game, compile_game
+from turncredit.envs.household.generator import SPLITS as GENERATED_SPLITS
+from turncredit.envs.household.generator import domain_text, grammar_text, source, task_ids
+from turncredit.envs.household.level import PRESETS, TASK_TYPES, HouseholdLevel
+from turncredit.envs.household.library import GameLibrary
+from turncredit.envs.household.searching_demonstrator import SearchingDemonstrator
+from turncredit.envs.info import Demonstrator, Info
+from turncredit.envs.snapshot import Fields
+from turncredit.envs.text import SavableEnv
+from turncredit.envs.validation import choice, flag
 
 __all__ = ["GOALS", "HouseholdEnv", "generated"]
 
@@ -94,7 +94,7 @@ class HouseholdEnv(SavableEnv):
             NotReset: called before the first reset.
             EnvError: success cannot be reached from here.
         """
-        from turnwise.envs.household.expert import plan
+        from turncredit.envs.household.expert import plan
 
         world = self._playing()
         return [] if world.won else plan(world)

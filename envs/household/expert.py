@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.goal import GoalBinding, GoalCase, goal_bindings, read_goal
-from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
+from turncredit.envs.errors import EnvError
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.goal import GoalBinding, GoalCase, goal_bindings, read_goal
+from turncredit.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
 
 __all__ = ["GoalOutOfReach", "plan", "search"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 
-from turnwise.envs.errors import GameFileError
-from turnwise.envs.household.grammar import UNKNOWN_GOAL, Grammar, LiteralText, read_grammar
-from turnwise.envs.household.joins import atoms, variables
-from turnwise.envs.household.pddl import (
+from turncredit.envs.errors import GameFileError
+from turncredit.envs.household.grammar import UNKNOWN_GOAL, Grammar, LiteralText, read_grammar
+from turncredit.envs.household.joins import atoms, variables
+from turncredit.envs.household.pddl import (
     Atom,
     Domain,
     Exists,
@@ -23,7 +23,7 @@ from turnwise.envs.household.pddl import (
     read_domain,
     read_problem,
 )
-from turnwise.registry import suggest
+from turncredit.registry import suggest
 
 _SEPARATOR = "_bar_"  # separates kind and coordinates of an object in the original games' ids
 _SIGNS = (("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))

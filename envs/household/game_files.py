@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from turnwise.envs.errors import GameFileError, NoGames
-from turnwise.envs.household.grammar import UNKNOWN_GOAL
-from turnwise.envs.household.level import TASK_TYPES
-from turnwise.tools.bounded_input import InputError, parse_json, read_bytes, read_text
-from turnwise.tools.readers import Fields, read_records
+from turncredit.envs.errors import GameFileError, NoGames
+from turncredit.envs.household.grammar import UNKNOWN_GOAL
+from turncredit.envs.household.level import TASK_TYPES
+from turncredit.tools.bounded_input import InputError, parse_json, read_bytes, read_text
+from turncredit.tools.readers import Fields, read_records
 
 GAME_FILE = "game.tw-pddl"
 TRIAL_FILE = "traj_data.json"
@@ -237,7 +237,7 @@ def source_at(path: Path) -> GameFolder | PackedGames:
 
 
 def _compiled(name: str) -> str:
-    return f"{name} is compiled for TextWorld's interpreter; turnwise plays the PDDL games of ALFWorld, {GAME_FILE}"
+    return f"{name} is compiled for TextWorld's interpreter; turncredit plays the PDDL games of ALFWorld, {GAME_FILE}"
 
 
 def _data_root(path: Path) -> Path:

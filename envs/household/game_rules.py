@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from turnwise.envs.errors import GameFileError
-from turnwise.envs.household.grammar import Alternative, CommandTexts, Grammar, Insert, Listing, Query, Symbol
-from turnwise.envs.household.joins import JoinPlan, JoinPlanner, Row, Sizes, Test, atoms, disjuncts, variables
-from turnwise.envs.household.pddl import And, Atom, Domain, Effect, Formula, Not, Parameters, Schema
-from turnwise.registry import suggest
+from turncredit.envs.errors import GameFileError
+from turncredit.envs.household.grammar import Alternative, CommandTexts, Grammar, Insert, Listing, Query, Symbol
+from turncredit.envs.household.joins import JoinPlan, JoinPlanner, Row, Sizes, Test, atoms, disjuncts, variables
+from turncredit.envs.household.pddl import And, Atom, Domain, Effect, Formula, Not, Parameters, Schema
+from turncredit.registry import suggest
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from functools import cache
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from turnwise.envs.household.dependency_cache import DependencyCache, Slot
-from turnwise.envs.household.game import Game
-from turnwise.envs.household.game_rules import rules_for
-from turnwise.envs.household.joins import Row, Sizes
-from turnwise.envs.household.relevance import Relevance
-from turnwise.envs.household.render import Renderer
+from turncredit.envs.household.dependency_cache import DependencyCache, Slot
+from turncredit.envs.household.game import Game
+from turncredit.envs.household.game_rules import rules_for
+from turncredit.envs.household.joins import Row, Sizes
+from turncredit.envs.household.relevance import Relevance
+from turncredit.envs.household.render import Renderer
 
 KEPT_ANSWERS = 20_000  # per game; then its cache is emptied
 _KEPT_TABLES = 64  # games

@@ -20,12 +20,12 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.household.layout import HouseLayout, draw_layout
-from turnwise.envs.household.level import HouseholdLevel
-from turnwise.envs.household.problem import problem_and_walkthrough
-from turnwise.registry import suggest
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.envs.household.layout import HouseLayout, draw_layout
+from turncredit.envs.household.level import HouseholdLevel
+from turncredit.envs.household.problem import problem_and_walkthrough
+from turncredit.registry import suggest
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = [
     "SPLITS",
@@ -75,13 +75,13 @@ class GameSource:
 @cache
 def domain_text() -> str:
     """Return the PDDL domain of generated games."""
-    return files("turnwise.envs.household").joinpath("domain.pddl").read_text(encoding="utf-8")
+    return files("turncredit.envs.household").joinpath("domain.pddl").read_text(encoding="utf-8")
 
 
 @cache
 def grammar_text() -> str:
     """Return the text grammar of generated games, with "UNKNOWN GOAL." in place of the task sentence."""
-    return files("turnwise.envs.household").joinpath("grammar.twl2").read_text(encoding="utf-8")
+    return files("turncredit.envs.household").joinpath("grammar.twl2").read_text(encoding="utf-8")
 
 
 def generate(split: str, index: int, level: HouseholdLevel | str = "small") -> GameSource:

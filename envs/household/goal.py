@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
 
 __all__ = ["GoalBinding", "GoalCase", "goal_bindings", "read_goal"]
 

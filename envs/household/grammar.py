@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
-from turnwise.envs.errors import GameFileError
+from turncredit.envs.errors import GameFileError
 
 Placeholder: TypeAlias = tuple[str, str]  # (name, type)
 

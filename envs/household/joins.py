@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Protocol, TypeAlias
 
-from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or, Parameters
+from turncredit.envs.household.pddl import And, Atom, Exists, Formula, Not, Or, Parameters
 
 Row: TypeAlias = tuple[int, ...]
 Sizes: TypeAlias = Mapping[str, tuple[int, ...]]  # predicate -> (number of facts, distinct first arguments, ...)

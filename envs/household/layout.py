@@ -12,10 +12,10 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.household.level import HouseholdLevel
-from turnwise.envs.household.vocabulary import OBJECTS, RECEPTACLES, ROOMS, accepts, homes
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.household.level import HouseholdLevel
+from turncredit.envs.household.vocabulary import OBJECTS, RECEPTACLES, ROOMS, accepts, homes
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["HouseLayout", "LayoutGoal", "LayoutReceptacle", "draw_layout", "goals_of"]
 

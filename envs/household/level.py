@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.household.vocabulary import ROOMS
-from turnwise.envs.levels import level_of, text_of
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.household.vocabulary import ROOMS
+from turncredit.envs.levels import level_of, text_of
+from turncredit.registry import suggest
 
 __all__ = ["PRESETS", "TASK_TYPES", "HouseholdLevel"]
 

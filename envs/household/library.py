@@ -17,15 +17,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from turnwise.envs.caching import cache_folder
-from turnwise.envs.errors import GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
-from turnwise.envs.household.game import Game, compile_game
-from turnwise.envs.household.game_files import UNMARKED, GameFolder, GameRecord, PackedGames, left_out, source_at
-from turnwise.envs.household.grammar import Grammar, read_grammar
-from turnwise.envs.household.level import TASK_TYPES
-from turnwise.envs.household.pddl import Domain, read_domain
-from turnwise.envs.household.record_file import RecordFile, open_records, write_records
-from turnwise.registry import suggest
+from turncredit.envs.caching import cache_folder
+from turncredit.envs.errors import GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
+from turncredit.envs.household.game import Game, compile_game
+from turncredit.envs.household.game_files import UNMARKED, GameFolder, GameRecord, PackedGames, left_out, source_at
+from turncredit.envs.household.grammar import Grammar, read_grammar
+from turncredit.envs.household.level import TASK_TYPES
+from turncredit.envs.household.pddl import Domain, read_domain
+from turncredit.envs.household.record_file import RecordFile, open_records, write_records
+from turncredit.registry import suggest
 
 _FORMAT = 2  # version of the records; increase it when they change
 _KEPT = 128  # compiled games in memory
@@ -202,7 +202,7 @@ _open: dict[tuple[str, int, str], GameLibrary] = {}
 
 def _version() -> str:
     try:
-        return version("turnwise")
+        return version("turncredit")
     except PackageNotFoundError:
         return "unknown"
 

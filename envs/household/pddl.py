@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from turnwise.envs.errors import UndeclaredType
-from turnwise.envs.household.s_expressions import ListExpression, Sexp, Token, fail, read_sexp
-from turnwise.registry import suggest
+from turncredit.envs.errors import UndeclaredType
+from turncredit.envs.household.s_expressions import ListExpression, Sexp, Token, fail, read_sexp
+from turncredit.registry import suggest
 
 _KEYWORD_REQUIREMENTS = {
     ":strips", ":adl", ":typing", ":action-costs", ":equality", ":negative-preconditions", ":disjunctive-preconditions",

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from turnwise.envs.household.layout import HouseLayout, LayoutGoal, LayoutReceptacle
-from turnwise.envs.household.vocabulary import OBJECTS, RECEPTACLES, accepts, type_name
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.household.layout import HouseLayout, LayoutGoal, LayoutReceptacle
+from turncredit.envs.household.vocabulary import OBJECTS, RECEPTACLES, accepts, type_name
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["problem_and_walkthrough"]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_MAGIC = b"turnwise household 1\n"
+_MAGIC = b"turncredit household 1\n"
 _TRAILER = struct.Struct("<QQ16s")
 _LEVEL = 1  # records are read more often than written, and very redundant
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from turnwise.envs.household.game_rules import GameRules, TextQuery
-from turnwise.envs.household.grammar import Query
-from turnwise.envs.household.joins import Columns, FactView, JoinPlan, JoinPlanner, Row, atoms, disjuncts, variables
-from turnwise.envs.household.pddl import Atom, Effect, Formula, Not, Parameters, Schema
+from turncredit.envs.household.game_rules import GameRules, TextQuery
+from turncredit.envs.household.grammar import Query
+from turncredit.envs.household.joins import Columns, FactView, JoinPlan, JoinPlanner, Row, atoms, disjuncts, variables
+from turncredit.envs.household.pddl import Atom, Effect, Formula, Not, Parameters, Schema
 
 Fact = tuple[str, Row]
 _TRIED = 10_000  # maximum number of facts to try for an atom with open variables; beyond, it counts as possible

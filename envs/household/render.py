@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeAlias
 
-from turnwise.envs.errors import GameFileError
-from turnwise.envs.household.game_rules import GameRules
-from turnwise.envs.household.grammar import Insert, Listing, LiteralText, Placeholder, Query, QueryAtom, Symbol
-from turnwise.envs.household.joins import FactView
-from turnwise.envs.household.pddl import Domain
+from turncredit.envs.errors import GameFileError
+from turncredit.envs.household.game_rules import GameRules
+from turncredit.envs.household.grammar import Insert, Listing, LiteralText, Placeholder, Query, QueryAtom, Symbol
+from turncredit.envs.household.joins import FactView
+from turncredit.envs.household.pddl import Domain
 
 Mapped: TypeAlias = dict[Placeholder, int]
 Scope: TypeAlias = Mapping[str, int]  # variable -> object

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn, TypeAlias
 
-from turnwise.envs.errors import GameFileError
+from turncredit.envs.errors import GameFileError
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 

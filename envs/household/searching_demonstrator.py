@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.household.game import Game
-from turnwise.envs.household.vocabulary import OBJECTS, homes
+from turncredit.envs.errors import EnvError
+from turncredit.envs.household.game import Game
+from turncredit.envs.household.vocabulary import OBJECTS, homes
 
 __all__ = ["ParsedTask", "SearchingDemonstrator", "prior_of", "read_task"]
 

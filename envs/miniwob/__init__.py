@@ -1,1 +1,1 @@
-"""MiniWoB++ tasks in a real browser: `turnwise/MiniWoB-v0`, and one id for each task."""
+"""MiniWoB++ tasks in a real browser: `turncredit/MiniWoB-v0`, and one id for each task."""

@@ -9,8 +9,8 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.registry import suggest
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.registry import suggest
 
 __all__ = ["html_folder", "task_name", "task_names"]
 
@@ -42,7 +42,7 @@ def task_name(name: object) -> str:
     """
     names = task_names()
     if not names:
-        raise EnvError("MiniWoB++ is not installed; run: pip install 'turnwise[miniwob]'")
+        raise EnvError("MiniWoB++ is not installed; run: pip install 'turncredit[miniwob]'")
     if name not in names:
         raise UnknownOption(f"unknown MiniWoB++ task {name!r}{suggest(str(name), names)}")
     return str(name)

@@ -4,7 +4,7 @@ A task instance is a number that seeds the page's own generator, so the same id 
 frozen and advances by half a second with each action, so timers depend only on the actions. The reward is the page's
 own, in [-1, 1], without its time discount, and is paid at the last step.
 
-The expert (`turnwise.envs.miniwob.experts`) plays 36 of the tasks.
+The expert (`turncredit.envs.miniwob.experts`) plays 36 of the tasks.
 
 Not included: the original's structured observations, and FlightWoB.
 
@@ -17,21 +17,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from turnwise.envs.browser_agent import browser_agent
-from turnwise.envs.browser_sight import sight_of
-from turnwise.envs.errors import NoExpert, NotReset, UnknownOption, UnknownTask
-from turnwise.envs.info import Info
-from turnwise.envs.miniwob.catalogue import task_name, task_names
-from turnwise.envs.miniwob.experts import EXPERTS
-from turnwise.envs.miniwob.open_pages import keep_page, load_page, start_page, take_page
-from turnwise.envs.miniwob.parts import Unsolvable
-from turnwise.envs.miniwob.planning import planned, played
-from turnwise.envs.points import Points
-from turnwise.envs.validation import choice, flag
-from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
+from turncredit.envs.browser_agent import browser_agent
+from turncredit.envs.browser_sight import sight_of
+from turncredit.envs.errors import NoExpert, NotReset, UnknownOption, UnknownTask
+from turncredit.envs.info import Info
+from turncredit.envs.miniwob.catalogue import task_name, task_names
+from turncredit.envs.miniwob.experts import EXPERTS
+from turncredit.envs.miniwob.open_pages import keep_page, load_page, start_page, take_page
+from turncredit.envs.miniwob.parts import Unsolvable
+from turncredit.envs.miniwob.planning import planned, played
+from turncredit.envs.points import Points
+from turncredit.envs.validation import choice, flag
+from turncredit.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
-    from turnwise.tools.browser import Tab
+    from turncredit.tools.browser import Tab
 
 __all__ = ["SPLITS", "MiniWoBEnv"]
 
@@ -63,14 +63,14 @@ class MiniWoBEnv(BrowserEnv):
             alike. Pages with separate test data use it in "held_out".
         screenshot: whether observations are {"text": str, "image": uint8 [210, 160, 3]}; "only": the text leaves the
             elements of the page to the image; "marks": so it does, and the image shows their numbers (3 is e3).
-        points: how points are written, such as "0..1000" (see `turnwise.envs.points`); None: in pixels of the image.
+        points: how points are written, such as "0..1000" (see `turncredit.envs.points`); None: in pixels of the image.
         actions: how the agent's model writes actions: "words", "ui-tars" or "qwen". It chooses the prompt and the
             parser of the agent; `step` takes the same actions always.
         budget: approximate maximum length of the page in an observation, in characters.
         reward: "page": the page's, from -1 to 1; "score": from 0 to 1, so that a wrong click costs no more than none.
         deadline: time limit of each browser call in seconds.
         reload: whether each episode loads its page anew; False: pages that this process has open are started again, as
-            the original does, for a tenth of the work (see `turnwise.envs.miniwob.open_pages`).
+            the original does, for a tenth of the work (see `turncredit.envs.miniwob.open_pages`).
         render_mode: None, "ansi" or "rgb_array".
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.miniwob.parts import Click, Fill, Move, PagePart, PageParts, Unsolvable, Wait
+from turncredit.envs.miniwob.parts import Click, Fill, Move, PagePart, PageParts, Unsolvable, Wait
 
 __all__ = ["EXPERTS", "TaskExpert"]
 

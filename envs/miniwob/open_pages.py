@@ -11,11 +11,11 @@ import os
 import threading
 from typing import TYPE_CHECKING, Final
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.miniwob.catalogue import html_folder
+from turncredit.envs.errors import EnvError
+from turncredit.envs.miniwob.catalogue import html_folder
 
 if TYPE_CHECKING:
-    from turnwise.tools.browser import Tab
+    from turncredit.tools.browser import Tab
 
 __all__ = ["keep_page", "load_page", "start_page", "take_page"]
 
@@ -28,9 +28,9 @@ _CORNER: Final = "move[490, 310]"
 
 _START: Final = """
 ([seed, mode]) => {
-  if (!document.getElementById('turnwise-style')) {
+  if (!document.getElementById('turncredit-style')) {
     const style = document.createElement('style');
-    style.id = 'turnwise-style';
+    style.id = 'turncredit-style';
     style.textContent = '#reward-display, #click-canvas { display: none !important }';
     document.head.appendChild(style);
   }
@@ -59,7 +59,7 @@ def load_page(name: str, deadline: float) -> Tab:
     Raises:
         BrowserError: there is no browser, or the page does not load.
     """
-    from turnwise.tools.browser import open_tab, static_site
+    from turncredit.tools.browser import open_tab, static_site
 
     address = f"{static_site(str(html_folder())).origin}/miniwob/{name}.html"
     return open_tab(address, viewport=_VIEWPORT, time_step=_TICK, deadline=deadline, all_elements=True, hidden="#query")
@@ -77,7 +77,7 @@ def keep_page(tab: Tab, name: str, deadline: float) -> None:
 
 def take_page(name: str, deadline: float) -> Tab | None:
     """Return a tab that was kept, without mouse and focus on its page; None if there is none that lives."""
-    from turnwise.tools.browser import BrowserError
+    from turncredit.tools.browser import BrowserError
 
     while True:
         with _lock:

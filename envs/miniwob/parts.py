@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypedDict, cast
 
-from turnwise.envs.errors import EnvError
+from turncredit.envs.errors import EnvError
 
 __all__ = ["Click", "Fill", "Move", "PagePart", "PageParts", "Unsolvable", "Wait"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from turnwise.envs.miniwob.experts import EXPERTS
-from turnwise.envs.miniwob.parts import Click, Move, PagePart, PageParts, Unsolvable, Wait
-from turnwise.envs.web import BrowserWindow
+from turncredit.envs.miniwob.experts import EXPERTS
+from turncredit.envs.miniwob.parts import Click, Move, PagePart, PageParts, Unsolvable, Wait
+from turncredit.envs.web import BrowserWindow
 
 if TYPE_CHECKING:
-    from turnwise.tools.browser import Element
+    from turncredit.tools.browser import Element
 
 __all__ = ["planned", "played"]
 
@@ -57,7 +57,7 @@ def played(name: str, goal: str, window: BrowserWindow) -> list[str]:
 
 def _written(move: Move, window: BrowserWindow) -> Iterator[str]:
     """Yield the actions of a move: by the names of elements where the agent reads them, else by points."""
-    from turnwise.tools.browser import BrowserAction
+    from turncredit.tools.browser import BrowserAction
 
     if isinstance(move, Wait):
         yield "wait[]"

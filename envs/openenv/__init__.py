@@ -1,1 +1,1 @@
-"""OpenEnv servers, played as Gymnasium environments: `turnwise/OpenEnv-v0`."""
+"""OpenEnv servers, played as Gymnasium environments: `turncredit/OpenEnv-v0`."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnwise.tools.bounded_input import InputError, parse_json
+from turncredit.tools.bounded_input import InputError, parse_json
 
 __all__ = ["ActionForm", "UnreadableAction"]
 

@@ -23,15 +23,15 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, UnknownOption
-from turnwise.tools.bounded_input import InputError, bounded, parse_json
+from turncredit.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, UnknownOption
+from turncredit.tools.bounded_input import InputError, bounded, parse_json
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 __all__ = ["ActionRefused", "OpenEnvConnection", "SessionRefused"]
 
-_MISSING: Final = "a client of OpenEnv needs the package websockets: pip install 'turnwise[openenv]'"
+_MISSING: Final = "a client of OpenEnv needs the package websockets: pip install 'turncredit[openenv]'"
 _MAX_BYTES: Final = 64 << 20  # of an answer
 _REFUSED: Final = ("VALIDATION_ERROR", "INVALID_JSON")
 _NO_SESSION: Final = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")

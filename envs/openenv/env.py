@@ -1,10 +1,10 @@
 """Any OpenEnv server as a Gymnasium environment.
 
-    env = turnwise.envs.make("turnwise/OpenEnv-v0", url="http://127.0.0.1:8000")
+    env = turncredit.envs.make("turncredit/OpenEnv-v0", url="http://127.0.0.1:8000")
 
-Where the server is one of turnwise (`turnwise serve env`), texts, admissible actions, state keys and scores are those
-of the served environment. Another server tells observation, reward and end only; then the state key is the sequence of
-actions so far, and the score is the sum of the rewards as a share of `best`.
+Where the server is one of turncredit (`turncredit serve env`), texts, admissible actions, state keys and scores are
+those of the served environment. Another server tells observation, reward and end only; then the state key is the
+sequence of actions so far, and the score is the sum of the rewards as a share of `best`.
 
 Not included: snapshots, since OpenEnv's interface cannot save an episode; images; an expert.
 """
@@ -16,20 +16,20 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from turnwise.envs.errors import EnvError, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.info import KNOWLEDGE_IN_STATE, NO_FORKS, EnvArguments, Info
-from turnwise.envs.openenv.actions import ActionForm, UnreadableAction
-from turnwise.envs.openenv.connection import ActionRefused, OpenEnvConnection
-from turnwise.envs.openenv.observations import Reading, read
-from turnwise.envs.openenv.tasks import ServerTasks
-from turnwise.envs.text import TextEnv
-from turnwise.envs.validation import choice, flag, number
+from turncredit.envs.errors import EnvError, StepAfterEnd, UnknownOption, UnknownTask
+from turncredit.envs.info import KNOWLEDGE_IN_STATE, NO_FORKS, EnvArguments, Info
+from turncredit.envs.openenv.actions import ActionForm, UnreadableAction
+from turncredit.envs.openenv.connection import ActionRefused, OpenEnvConnection
+from turncredit.envs.openenv.observations import Reading, read
+from turncredit.envs.openenv.tasks import ServerTasks
+from turncredit.envs.text import TextEnv
+from turncredit.envs.validation import choice, flag, number
 
 __all__ = ["OpenEnvEnv"]
 
 _NO_FORKS: Final = "OpenEnv's interface cannot save an episode, and a server need not repeat one"
 _FACTS: Final = ("state", "won", "score")
-"""What the state of a server of turnwise holds, and others seldom do."""
+"""What the state of a server of turncredit holds, and others seldom do."""
 _AGENT: Final = {
     "prompt": "conversation",
     "template": {"system": "You act in an environment, one action at a time.\n\n", "ask": "\n\nYour action:"},
@@ -194,7 +194,7 @@ class OpenEnvEnv(TextEnv):
             raise
 
     def _told(self) -> Mapping[str, object]:
-        """Return what the server's state says beyond the observation; {} for a server that is not one of turnwise."""
+        """Return what the server's state says beyond the observation; {} for a server that is not one of turncredit."""
         try:
             state = self._connection.ask("state")
         except EnvError as error:

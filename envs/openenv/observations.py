@@ -10,7 +10,7 @@ from typing import Final
 __all__ = ["Reading", "read"]
 
 _APART: Final = ("done", "reward", "metadata", "admissible_actions", "free_actions", "valid", "truncated", "image")
-"""Fields that are not text for the agent: those of every observation, and those of servers of turnwise."""
+"""Fields that are not text for the agent: those of every observation, and those of servers of turncredit."""
 
 
 @dataclass(frozen=True)

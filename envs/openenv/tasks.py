@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
-from turnwise.envs.openenv.connection import OpenEnvConnection
+from turncredit.envs.errors import EnvError, UnknownOption, UnknownTask
+from turncredit.envs.openenv.connection import OpenEnvConnection
 
 __all__ = ["ServerTasks"]
 
@@ -21,8 +21,8 @@ _MOST: Final = 2**31
 class ServerTasks:
     """Task ids, and the arguments of the server's reset that each stands for.
 
-    The id of a table {"task": id} is this id, which a server of turnwise understands; that of another table is "reset/"
-    and its number. Without tables, "seed/7" resets the server with the seed 7.
+    The id of a table {"task": id} is this id, which a server of turncredit understands; that of another table is
+    "reset/" and its number. Without tables, "seed/7" resets the server with the seed 7.
 
     Args:
         connection: to the server, which is asked for its tasks when they are first needed.

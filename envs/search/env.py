@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from turnwise.envs.errors import EnvError, NotReset, UnknownOption
-from turnwise.envs.info import Demonstrator, Info
-from turnwise.envs.search.protocol import (
+from turncredit.envs.errors import EnvError, NotReset, UnknownOption
+from turncredit.envs.info import Demonstrator, Info
+from turncredit.envs.search.protocol import (
     FORMS,
     ActionFormat,
     BracketFormat,
@@ -24,18 +24,18 @@ from turnwise.envs.search.protocol import (
     asked,
     instructions_of,
 )
-from turnwise.envs.search.questions import Question
-from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator
-from turnwise.envs.search.reward_rules import EpisodeRecord, make_rule
-from turnwise.envs.search.rewards import contains
-from turnwise.envs.search.search_engine import SearchEngine, SearchFailed
-from turnwise.envs.search.snapshots import record_from_json, record_to_json, titles_of
-from turnwise.envs.search.sources import SOURCES, GeneratedQuestions, QuestionFiles
-from turnwise.envs.search.task_sources import SearchTask, SearchTaskSource
-from turnwise.envs.snapshot import Fields
-from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, integer
-from turnwise.tools.retrieval import Passage
+from turncredit.envs.search.questions import Question
+from turncredit.envs.search.reader_demonstrator import ReaderDemonstrator
+from turncredit.envs.search.reward_rules import EpisodeRecord, make_rule
+from turncredit.envs.search.rewards import contains
+from turncredit.envs.search.search_engine import SearchEngine, SearchFailed
+from turncredit.envs.search.snapshots import record_from_json, record_to_json, titles_of
+from turncredit.envs.search.sources import SOURCES, GeneratedQuestions, QuestionFiles
+from turncredit.envs.search.task_sources import SearchTask, SearchTaskSource
+from turncredit.envs.snapshot import Fields
+from turncredit.envs.text import SavableEnv
+from turncredit.envs.validation import choice, integer
+from turncredit.tools.retrieval import Passage
 
 __all__ = ["LONGEST_QUERY", "SearchEnv", "from_keys"]
 
@@ -173,7 +173,7 @@ class SearchEnv(SavableEnv):
             NotReset: reset() was not called.
             EnvError: the episode ended with a wrong answer.
         """
-        from turnwise.envs.search.expert import plan_queries
+        from turncredit.envs.search.expert import plan_queries
 
         task, record = self.task, self._record
         if record.answer is not None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.search.search_engine import SearchEngine
-from turnwise.envs.search.task_sources import SearchTask
+from turncredit.envs.errors import EnvError
+from turncredit.envs.search.search_engine import SearchEngine
+from turncredit.envs.search.task_sources import SearchTask
 
 __all__ = ["plan_queries"]
 

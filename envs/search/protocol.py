@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.tools.retrieval import Passage
+from turncredit.envs.errors import UnknownOption
+from turncredit.tools.retrieval import Passage
 
 __all__ = [
     "FORMS",

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from turnwise.envs.search.question import Question
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.readers import Fields, RecordFormat, RecordFormats, list_in_cell
+from turncredit.envs.search.question import Question
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.readers import Fields, RecordFormat, RecordFormats, list_in_cell
 
 __all__ = ["QUESTION_FORMATS", "answers_of"]
 

@@ -13,11 +13,11 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from turnwise.envs.errors import GameFileError, NoGames
-from turnwise.envs.search.question import Question
-from turnwise.envs.search.question_formats import QUESTION_FORMATS
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.readers import Record, read_records
+from turncredit.envs.errors import GameFileError, NoGames
+from turncredit.envs.search.question import Question
+from turncredit.envs.search.question_formats import QUESTION_FORMATS
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.readers import Record, read_records
 
 __all__ = ["Question", "load_questions"]
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.search.generator.relations import LATER, RELATIONS, SORTS, Relation
-from turnwise.envs.search.protocol import FORMS
+from turncredit.envs.errors import EnvError
+from turncredit.envs.search.generator.relations import LATER, RELATIONS, SORTS, Relation
+from turncredit.envs.search.protocol import FORMS
 
 __all__ = ["QuestionStep", "ReaderDemonstrator", "parse_question", "queries"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from turnwise.envs.search.questions import Question
-from turnwise.envs.search.rewards import normalise
-from turnwise.tools.retrieval import Passage
+from turncredit.envs.search.questions import Question
+from turncredit.envs.search.rewards import normalise
+from turncredit.tools.retrieval import Passage
 
 __all__ = ["oracle_answer", "recall"]
 

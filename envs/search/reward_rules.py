@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.search import rewards
-from turnwise.envs.search.questions import Question
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.search import rewards
+from turncredit.envs.search.questions import Question
+from turncredit.registry import suggest
 
 __all__ = ["REWARD_RULES", "EpisodeRecord", "SearchReward", "make_rule"]
 

@@ -3,7 +3,7 @@
 A retriever has either `find(query, k)`, which returns passages with id, title, text and score, or `search(query, k)`,
 which returns (id, score) pairs for passages of the corpus. A search that fails or takes too long is repeated;
 `SearchFailed` reports the last error. Errors that repetition cannot fix, such as a rejected query, are reported at
-once. The retrievers themselves are in `turnwise.tools.retrieval`.
+once. The retrievers themselves are in `turncredit.tools.retrieval`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from functools import lru_cache, partial
 from math import isfinite
 from typing import Any, Final, Protocol, get_args, runtime_checkable
 
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
-from turnwise.registry import suggest
-from turnwise.tools.retrieval import (
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.processes.deadlines import DeadlinePassed, call_in_thread, wait
+from turncredit.registry import suggest
+from turncredit.tools.retrieval import (
     NoRetriever,
     Passage,
     Passages,
@@ -29,7 +29,7 @@ from turnwise.tools.retrieval import (
     open_library,
     packaged_model,
 )
-from turnwise.tools.retrieval.library import Index
+from turncredit.tools.retrieval.library import Index
 
 __all__ = ["PassageFinder", "PassageRanker", "RetrieverOptions", "SearchEngine", "SearchFailed", "open_retriever"]
 
@@ -152,7 +152,7 @@ class SearchEngine:
         if self._timeout is None:
             return self._find(query, k)
         try:
-            return wait(call_in_thread(partial(self._find, query, k), "turnwise-search"), self._timeout)
+            return wait(call_in_thread(partial(self._find, query, k), "turncredit-search"), self._timeout)
         except DeadlinePassed:
             raise TimeoutError(f"no answer within {self._timeout} s") from None
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from turnwise.envs.errors import BadSnapshot
-from turnwise.envs.search.questions import Question
-from turnwise.envs.search.reward_rules import EpisodeRecord
-from turnwise.envs.snapshot import Fields
+from turncredit.envs.errors import BadSnapshot
+from turncredit.envs.search.questions import Question
+from turncredit.envs.search.reward_rules import EpisodeRecord
+from turncredit.envs.snapshot import Fields
 
 __all__ = ["record_from_json", "record_to_json", "titles_of"]
 

@@ -10,12 +10,12 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.search.generator import SearchLevel
-from turnwise.envs.search.search_engine import RetrieverOptions, SearchEngine
-from turnwise.envs.search.task_sources import FileSearchTasks, GeneratedSearchTasks, SearchTaskSource
-from turnwise.envs.sources import SourceKinds
-from turnwise.envs.validation import flag
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.search.generator import SearchLevel
+from turncredit.envs.search.search_engine import RetrieverOptions, SearchEngine
+from turncredit.envs.search.task_sources import FileSearchTasks, GeneratedSearchTasks, SearchTaskSource
+from turncredit.envs.sources import SourceKinds
+from turncredit.envs.validation import flag
 
 __all__ = ["SOURCES", "GeneratedQuestions", "QuestionFiles"]
 
@@ -72,7 +72,7 @@ class QuestionFiles:
         questions: path of questions in FlashRAG's format, or another that `load_questions` reads.
         corpus: path of their passages; None if the retriever has its own.
         split: "all", "train" or "held_out", which is a fifth of the questions; None for "all".
-        retriever: a name as for generated questions, the URL of a service such as `turnwise serve search`, an object
+        retriever: a name as for generated questions, the URL of a service such as `turncredit serve search`, an object
             with `find(query, k)` or `search(query, k)`, or a function that returns one, given the corpus.
         model, keep, retries, backoff, timeout: see `GeneratedQuestions`.
         strict: raise for an invalid record in a file; False skips it.

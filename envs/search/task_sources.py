@@ -14,14 +14,14 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask
-from turnwise.envs.search.generator import QuestionGenerator, SearchLevel
-from turnwise.envs.search.generator import world as world_of
-from turnwise.envs.search.questions import Question, load_questions
-from turnwise.envs.search.reader_demonstrator import QuestionStep, queries
-from turnwise.envs.search.search_engine import PassageFinder, PassageRanker, RetrieverOptions, open_retriever
-from turnwise.registry import suggest
-from turnwise.tools.retrieval import Passage, Passages, RetrievalError
+from turncredit.envs.errors import NoGames, UnknownOption, UnknownTask
+from turncredit.envs.search.generator import QuestionGenerator, SearchLevel
+from turncredit.envs.search.generator import world as world_of
+from turncredit.envs.search.questions import Question, load_questions
+from turncredit.envs.search.reader_demonstrator import QuestionStep, queries
+from turncredit.envs.search.search_engine import PassageFinder, PassageRanker, RetrieverOptions, open_retriever
+from turncredit.registry import suggest
+from turncredit.tools.retrieval import Passage, Passages, RetrievalError
 
 __all__ = ["FILE_SPLITS", "FileSearchTasks", "GeneratedSearchTasks", "PassageHint", "SearchTask", "SearchTaskSource"]
 
@@ -62,7 +62,7 @@ class SearchTaskSource(Protocol):
         """Return the task with an id."""
 
     def made(self) -> dict[str, object]:
-        """Return what identifies this source on any machine (see `turnwise.envs.snapshot`)."""
+        """Return what identifies this source on any machine (see `turncredit.envs.snapshot`)."""
 
 
 class GeneratedSearchTasks:

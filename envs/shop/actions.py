@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import ShopSession, item_targets, parse
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.session import ShopSession, item_targets, parse
 
 __all__ = ["FREE", "admissible"]
 

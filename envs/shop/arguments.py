@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.goal_sources import GoalSource
-from turnwise.envs.shop.session import Shop
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.goal_sources import GoalSource
+from turncredit.envs.shop.session import Shop
 
 __all__ = ["digest_of", "goal_of", "prices_of", "session_name"]
 

@@ -1,6 +1,6 @@
 """WebShop in a real browser, with the goals, prices and rewards of the text environment.
 
-The site of `turnwise.envs.shop.site` runs on loopback in this process. Every episode has its own session and tab. The
+The site of `turncredit.envs.shop.site` runs on loopback in this process. Every episode has its own session and tab. The
 agent observes the browser's accessibility tree and acts by the browser's actions; page and reward come from the same
 session class as in the text environment.
 
@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from turnwise.envs.browser_agent import browser_agent
-from turnwise.envs.browser_sight import BrowserSight, sight_of
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.info import Info
-from turnwise.envs.points import Points
-from turnwise.envs.shop.env import WebShopEnv
-from turnwise.envs.shop.goal_sources import GoalSource
-from turnwise.envs.shop.session import Page, Shop, parse
-from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
-from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
+from turncredit.envs.browser_agent import browser_agent
+from turncredit.envs.browser_sight import BrowserSight, sight_of
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.envs.info import Info
+from turncredit.envs.points import Points
+from turncredit.envs.shop.env import WebShopEnv
+from turncredit.envs.shop.goal_sources import GoalSource
+from turncredit.envs.shop.session import Page, Shop, parse
+from turncredit.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
+from turncredit.envs.shop.tagger import Tagger
+from turncredit.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
-    from turnwise.envs.shop.site.session_store import SessionStore
-    from turnwise.tools.browser import PageView, Tab
+    from turncredit.envs.shop.site.session_store import SessionStore
+    from turncredit.tools.browser import PageView, Tab
 
 __all__ = ["WebShopBrowserEnv", "from_keys", "in_browser"]
 
@@ -55,7 +55,7 @@ _TEXT_ONLY: Final = {
 class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
     """Buy in a web shop what an instruction asks for, in a real browser.
 
-    Actions are the browser's (see `turnwise.tools.browser`); an invalid action changes nothing and is explained. The
+    Actions are the browser's (see `turncredit.tools.browser`); an invalid action changes nothing and is explained. The
     option "session" of reset() has no effect. reset() raises an EnvError if no browser or not all packages of the site
     are installed; step() raises EnvironmentDied if browser or page are lost.
 
@@ -185,8 +185,8 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
 
     def _opened(self, name: str, page: Page) -> Tab:
         """Open a page of a session in a new tab."""
-        from turnwise.envs.shop.site.addresses import href
-        from turnwise.tools.browser import open_tab
+        from turncredit.envs.shop.site.addresses import href
+        from turncredit.tools.browser import open_tab
 
         return open_tab(self._site().address + href(name, page), viewport=_VIEWPORT, deadline=self._deadline)
 
@@ -304,8 +304,8 @@ def _site(shop: Shop, goals: GoalSource) -> _RunningSite:
     with _lock:
         key = (os.getpid(), id(shop))
         if key not in _sites:
-            from turnwise.envs.shop.site.app import create_app
-            from turnwise.processes.serving import serve_in_thread
+            from turncredit.envs.shop.site.app import create_app
+            from turncredit.processes.serving import serve_in_thread
 
             stack = ExitStack()
             try:

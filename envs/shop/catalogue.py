@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import overload
 from weakref import WeakValueDictionary
 
-from turnwise.envs.caching import cache_folder
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.catalogue_cache import StoredProducts, contents, open_stored, source_key, write_stored
-from turnwise.envs.shop.catalogue_files import CatalogueError, CatalogueFiles, CatalogueReader
-from turnwise.envs.shop.product import Product
-from turnwise.tools.retrieval import BM25
+from turncredit.envs.caching import cache_folder
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop.catalogue_cache import StoredProducts, contents, open_stored, source_key, write_stored
+from turncredit.envs.shop.catalogue_files import CatalogueError, CatalogueFiles, CatalogueReader
+from turncredit.envs.shop.product import Product
+from turncredit.tools.retrieval import BM25
 
 __all__ = ["Catalogue", "CatalogueError", "contents"]
 
@@ -90,8 +90,8 @@ class Catalogue(Sequence[Product]):
             human: items_human_ins.json: human instructions by id.
             num_products: number of records to read from the beginning; None for all.
             strict: raise an error for the first broken record; else skip broken records and count them in `skipped`.
-            cache: True for the user's cache folder ($TURNWISE_CACHE, else turnwise in $XDG_CACHE_HOME or ~/.cache), the
-                path of a folder, or False to keep everything in memory, as is done if the folder is not writable.
+            cache: True for the user's cache folder ($TURNCREDIT_CACHE, else turncredit in $XDG_CACHE_HOME or ~/.cache),
+                the path of a folder, or False to keep everything in memory, as is done if the folder is not writable.
 
         Raises:
             CatalogueError: a file is missing, damaged or has other contents, or (`strict`) a record is broken.

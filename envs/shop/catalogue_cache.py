@@ -21,14 +21,14 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.envs.shop.catalogue_files import CatalogueError, CatalogueFiles, CatalogueReader
-from turnwise.envs.shop.product import HumanInstruction, Product
-from turnwise.tools.retrieval import BM25, BadIndex
-from turnwise.tools.retrieval.packed_strings import PackedStrings
+from turncredit.envs.shop.catalogue_files import CatalogueError, CatalogueFiles, CatalogueReader
+from turncredit.envs.shop.product import HumanInstruction, Product
+from turncredit.tools.retrieval import BM25, BadIndex
+from turncredit.tools.retrieval.packed_strings import PackedStrings
 
 __all__ = ["StoredProducts", "contents", "open_stored", "source_key", "write_stored"]
 
-FORMAT: Final = "turnwise shop catalogue"
+FORMAT: Final = "turncredit shop catalogue"
 VERSION: Final = 1
 """Incremented when older caches would be misread or contain different products."""
 

@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from turnwise.envs.shop.json_stream import BrokenRecord, CatalogueError, elements, members
-from turnwise.envs.shop.product import HumanInstruction, Product
+from turncredit.envs.shop.json_stream import BrokenRecord, CatalogueError, elements, members
+from turncredit.envs.shop.product import HumanInstruction, Product
 
 __all__ = ["CatalogueError", "CatalogueFiles", "CatalogueReader"]
 

@@ -12,21 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
-from turnwise.envs.info import Demonstrator, Info
-from turnwise.envs.shop import pages
-from turnwise.envs.shop.actions import FREE, admissible
-from turnwise.envs.shop.arguments import digest_of, goal_of, prices_of, session_name
-from turnwise.envs.shop.goal_sources import GoalSource
-from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
-from turnwise.envs.shop.session import Shop, ShopSession
-from turnwise.envs.shop.session_snapshots import GIVEN, saved_session, session_of
-from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
-from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.snapshot import Fields
-from turnwise.envs.spaces import LONGEST, Text
-from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, flag, integer
+from turncredit.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
+from turncredit.envs.info import Demonstrator, Info
+from turncredit.envs.shop import pages
+from turncredit.envs.shop.actions import FREE, admissible
+from turncredit.envs.shop.arguments import digest_of, goal_of, prices_of, session_name
+from turncredit.envs.shop.goal_sources import GoalSource
+from turncredit.envs.shop.scripted_shoppers import CarefulShopper, Shopper
+from turncredit.envs.shop.session import Shop, ShopSession
+from turncredit.envs.shop.session_snapshots import GIVEN, saved_session, session_of
+from turncredit.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
+from turncredit.envs.shop.tagger import Tagger
+from turncredit.envs.snapshot import Fields
+from turncredit.envs.spaces import LONGEST, Text
+from turncredit.envs.text import SavableEnv
+from turncredit.envs.validation import choice, flag, integer
 
 __all__ = ["LINKS", "OBSERVATIONS", "PAYOFFS", "WebShopEnv", "from_keys"]
 
@@ -147,7 +147,7 @@ class WebShopEnv(SavableEnv):
             NotReset: before the first reset.
             EnvError: something else has been bought, or no search finds a suitable product.
         """
-        from turnwise.envs.shop.expert import plan
+        from turncredit.envs.shop.expert import plan
 
         session = self.session
         if session.done:
@@ -284,7 +284,7 @@ class WebShopEnv(SavableEnv):
 def _html(session: ShopSession) -> str:
     """Return the page of the site."""
     try:
-        from turnwise.envs.shop.site.render import html
+        from turncredit.envs.shop.site.render import html
 
         return html(session)
     except ImportError as missing:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import SHOWN, ShopSession, parse
+from turncredit.envs.errors import EnvError
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.session import SHOWN, ShopSession, parse
 
 __all__ = ["Purchase", "plan", "purchases"]
 

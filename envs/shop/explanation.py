@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from turnwise.envs.shop.goal import UNBOUNDED, Goal
-from turnwise.envs.shop.matching import attribute_match, option_keys, option_match
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import Reward, RewardFunction
+from turncredit.envs.shop.goal import UNBOUNDED, Goal
+from turncredit.envs.shop.matching import attribute_match, option_keys, option_match
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.reward import Reward, RewardFunction
 
 __all__ = ["AttributePart", "OptionPart", "PricePart", "RewardExplanation", "TypePart", "explain"]
 

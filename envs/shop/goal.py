@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.registry import suggest
 
 __all__ = ["UNBOUNDED", "Goal"]
 

@@ -18,17 +18,17 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from turnwise.envs.caching import SharedObjects
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.generator import ShopLevel, catalogue, generated_goals, name_of
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.goals import SHUFFLE, make_goals
-from turnwise.envs.shop.prices import draw_prices
-from turnwise.envs.shop.reward import RewardFunction
-from turnwise.envs.shop.session import Shop
-from turnwise.envs.shop.splits import goal_order, split_range
-from turnwise.envs.shop.tagger import Tagger
+from turncredit.envs.caching import SharedObjects
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.generator import ShopLevel, catalogue, generated_goals, name_of
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.goals import SHUFFLE, make_goals
+from turncredit.envs.shop.prices import draw_prices
+from turncredit.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.session import Shop
+from turncredit.envs.shop.splits import goal_order, split_range
+from turncredit.envs.shop.tagger import Tagger
 
 __all__ = [
     "GOALS",

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.goal import UNBOUNDED, Goal
-from turnwise.envs.shop.product import Product
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.goal import UNBOUNDED, Goal
+from turncredit.envs.shop.product import Product
 
 __all__ = ["SHUFFLE", "draw_goal", "make_goals"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from turnwise.envs.errors import EnvError
-from turnwise.tools.bounded_input import DecodedFile, InputError
+from turncredit.envs.errors import EnvError
+from turncredit.tools.bounded_input import DecodedFile, InputError
 
 __all__ = ["BrokenRecord", "CatalogueError", "elements", "members"]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.shop.colours import COLOURS, colour_of
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.text_similarity import alike
+from turncredit.envs.shop.colours import COLOURS, colour_of
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.text_similarity import alike
 
 __all__ = ["RULES", "TypeMatch", "attribute_match", "fulfils", "option_keys", "option_match", "type_match"]
 

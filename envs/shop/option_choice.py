@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.matching import fulfils, option_keys
-from turnwise.envs.shop.product import Product
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.matching import fulfils, option_keys
+from turncredit.envs.shop.product import Product
 
 __all__ = ["best_options"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from turnwise.envs.errors import EnvError
+from turncredit.envs.errors import EnvError
 
 __all__ = ["Offer", "ParsedPage", "read"]
 

@@ -16,10 +16,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from turnwise.envs.shop.product import Product
+from turncredit.envs.shop.product import Product
 
 if TYPE_CHECKING:
-    from turnwise.envs.shop.session import ShopSession
+    from turncredit.envs.shop.session import ShopSession
 
 __all__ = ["SEPARATOR", "TITLE", "PageLine", "lines", "rich", "text"]
 

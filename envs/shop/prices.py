@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.product import Product
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.product import Product
 
 __all__ = ["draw_prices"]
 

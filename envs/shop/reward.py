@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.matching import RULES, attribute_match, option_keys, option_match, type_match
-from turnwise.envs.shop.option_choice import best_options
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.tagger import Tagger, find_tagger
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.matching import RULES, attribute_match, option_keys, option_match, type_match
+from turncredit.envs.shop.option_choice import best_options
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.tagger import Tagger, find_tagger
+from turncredit.registry import suggest
 
 __all__ = ["Reward", "RewardFunction"]
 

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.shop.page_parser import Offer, ParsedPage, read
-from turnwise.envs.shop.session import SHOWN
-from turnwise.tools.retrieval import analyse
+from turncredit.envs.errors import EnvError
+from turncredit.envs.shop.page_parser import Offer, ParsedPage, read
+from turncredit.envs.shop.session import SHOWN
+from turncredit.tools.retrieval import analyse
 
 __all__ = ["CarefulShopper", "Shopper"]
 

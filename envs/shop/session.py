@@ -21,13 +21,13 @@ from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.product import Product
-from turnwise.envs.spaces import LONGEST
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.product import Product
+from turncredit.envs.spaces import LONGEST
 
 if TYPE_CHECKING:
-    from turnwise.envs.shop.catalogue import Catalogue
-    from turnwise.envs.shop.reward import Reward, RewardFunction
+    from turncredit.envs.shop.catalogue import Catalogue
+    from turncredit.envs.shop.reward import Reward, RewardFunction
 
 __all__ = ["BASE", "LISTED", "SHOWN", "SUBS", "Page", "Shop", "ShopSession", "item_targets", "parse"]
 

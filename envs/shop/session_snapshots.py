@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from turnwise.envs.errors import BadSnapshot, UnknownOption, UnknownTask
-from turnwise.envs.shop.arguments import prices_of, session_name
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.goal_sources import GoalSource
-from turnwise.envs.shop.session import SUBS, Page, ShopSession
-from turnwise.envs.snapshot import Fields
+from turncredit.envs.errors import BadSnapshot, UnknownOption, UnknownTask
+from turncredit.envs.shop.arguments import prices_of, session_name
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.goal_sources import GoalSource
+from turncredit.envs.shop.session import SUBS, Page, ShopSession
+from turncredit.envs.snapshot import Fields
 
 __all__ = ["GIVEN", "saved_session", "session_of"]
 

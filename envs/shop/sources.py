@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.generator import ShopLevel
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.goal_sources import (
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop.generator import ShopLevel
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.goal_sources import (
     GOALS,
     FileGoalSource,
     FileSourceKey,
@@ -25,10 +25,10 @@ from turnwise.envs.shop.goal_sources import (
     located,
     stamps,
 )
-from turnwise.envs.shop.goals import SHUFFLE
-from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.sources import SourceKinds
-from turnwise.envs.validation import choice, flag, integer
+from turncredit.envs.shop.goals import SHUFFLE
+from turncredit.envs.shop.tagger import Tagger
+from turncredit.envs.sources import SourceKinds
+from turncredit.envs.validation import choice, flag, integer
 
 __all__ = ["SOURCES", "GeneratedProducts", "ProductFiles"]
 

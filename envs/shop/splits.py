@@ -11,8 +11,8 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.registry import suggest
 
 __all__ = ["RULES", "goal_order", "split_range"]
 

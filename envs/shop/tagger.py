@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final, Protocol
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.registry import suggest
+from turncredit.envs.errors import UnknownOption
+from turncredit.registry import suggest
 
 __all__ = ["MODEL", "TAGGERS", "OwnTagger", "SpacyTagger", "Tagger", "find_tagger", "words"]
 

@@ -14,6 +14,6 @@
 There is no authentication and no encryption: the port listens on the loopback address only.
 """
 
-from turnwise.phone.adb.server import AdbServer
+from turncredit.phone.adb.server import AdbServer
 
 __all__ = ["AdbServer"]

@@ -8,7 +8,7 @@ from asyncio import IncompleteReadError, StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from turnwise.phone.adb.packets import MAX_DATA, VERSION, BadPacket, Packet, read_packet, write_packet
+from turncredit.phone.adb.packets import MAX_DATA, VERSION, BadPacket, Packet, read_packet, write_packet
 
 __all__ = ["AdbStream", "Connection", "StreamClosed"]
 

@@ -8,9 +8,9 @@ import re
 from asyncio import StreamReader, StreamWriter
 from typing import Final
 
-from turnwise.phone.intents import Intent, broadcast
-from turnwise.phone.phone import Phone
-from turnwise.phone.toolkit.app import BrokenApp
+from turncredit.phone.intents import Intent, broadcast
+from turncredit.phone.phone import Phone
+from turncredit.phone.toolkit.app import BrokenApp
 
 __all__ = ["run_console_line", "serve_console"]
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.phone.phone import Phone, UnknownApp
-from turnwise.phone.shell import run_text
-from turnwise.phone.storage import Storage, StorageError, normal_path
-from turnwise.tools.android.device import DeviceError
-from turnwise.tools.android.node import Node
+from turncredit.phone.phone import Phone, UnknownApp
+from turncredit.phone.shell import run_text
+from turncredit.phone.storage import Storage, StorageError, normal_path
+from turncredit.tools.android.device import DeviceError
+from turncredit.tools.android.node import Node
 
 __all__ = ["DirectDevice"]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from turnwise.tools.android.node import Node
+from turncredit.tools.android.node import Node
 
 __all__ = ["NotFound", "Selector", "child", "describe", "find_all", "find_one"]
 

@@ -9,11 +9,11 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Final, TypeVar
 
-from turnwise.phone.adb.connection import Connection
-from turnwise.phone.adb.console import serve_console
-from turnwise.phone.adb.services import FEATURES, find_service
-from turnwise.phone.phone import Phone
-from turnwise.processes.serving import listen
+from turncredit.phone.adb.connection import Connection
+from turncredit.phone.adb.console import serve_console
+from turncredit.phone.adb.services import FEATURES, find_service
+from turncredit.phone.phone import Phone
+from turncredit.processes.serving import listen
 
 __all__ = ["AdbServer"]
 
@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 HOST: Final = "127.0.0.1"
 BANNER: Final = (
-    f"device::ro.product.name=phone;ro.product.model=Turnwise One;ro.product.device=phone;features={','.join(FEATURES)}"
+    "device::ro.product.name=phone;ro.product.model=Turncredit One;ro.product.device=phone;"
+    f"features={','.join(FEATURES)}"
 )
 
 

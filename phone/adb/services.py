@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from turnwise.phone.adb.connection import AdbStream
-from turnwise.phone.adb.sync import serve_sync
-from turnwise.phone.adb.uiautomator import PORT, serve_http
-from turnwise.phone.phone import Phone
-from turnwise.phone.shell import InputNeeded, Result, Session, run
+from turncredit.phone.adb.connection import AdbStream
+from turncredit.phone.adb.sync import serve_sync
+from turncredit.phone.adb.uiautomator import PORT, serve_http
+from turncredit.phone.phone import Phone
+from turncredit.phone.shell import InputNeeded, Result, Session, run
 
 __all__ = ["FEATURES", "find_service"]
 

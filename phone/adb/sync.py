@@ -7,9 +7,9 @@ import stat
 import struct
 from typing import Final
 
-from turnwise.phone.adb.connection import AdbStream, StreamClosed
-from turnwise.phone.phone import Phone
-from turnwise.phone.storage import Entry, Storage, StorageError
+from turncredit.phone.adb.connection import AdbStream, StreamClosed
+from turncredit.phone.phone import Phone
+from turncredit.phone.storage import Entry, Storage, StorageError
 
 __all__ = ["serve_sync"]
 

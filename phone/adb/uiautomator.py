@@ -11,11 +11,11 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from turnwise.phone.adb.connection import AdbStream, StreamClosed
-from turnwise.phone.adb.selectors import JsonObject, NotFound, Selector, child, describe, find_all, find_one
-from turnwise.phone.phone import Phone
-from turnwise.phone.screen.keys import KEY_CODES
-from turnwise.tools.android.node import Node
+from turncredit.phone.adb.connection import AdbStream, StreamClosed
+from turncredit.phone.adb.selectors import JsonObject, NotFound, Selector, child, describe, find_all, find_one
+from turncredit.phone.phone import Phone
+from turncredit.phone.screen.keys import KEY_CODES
+from turncredit.tools.android.node import Node
 
 __all__ = ["PORT", "call_method", "serve_http"]
 

@@ -1,1 +1,1 @@
-"""The apps of the phone: one file each, listed in `turnwise.phone.installed_apps`."""
+"""The apps of the phone: one file each, listed in `turncredit.phone.installed_apps`."""

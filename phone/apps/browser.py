@@ -1,14 +1,14 @@
-"""Browser: address bar, tabs, bookmarks, history and settings. The pages are in `turnwise.phone.web`."""
+"""Browser: address bar, tabs, bookmarks, history and settings. The pages are in `turncredit.phone.web`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import do, opens
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.tables import Schema
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import App, Context, to_clock, to_datetime
+from turncredit.phone.toolkit.handlers import do, opens
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.tables import Schema
+from turncredit.phone.toolkit.widgets import (
     Checkbox,
     Choice,
     Dialog,
@@ -30,7 +30,7 @@ from turnwise.phone.toolkit.widgets import (
     Widget,
     cancel_or,
 )
-from turnwise.phone.web.navigation import (
+from turncredit.phone.web.navigation import (
     NEW_TAB,
     current_tab,
     go,
@@ -40,8 +40,8 @@ from turnwise.phone.web.navigation import (
     search_url,
     split_url,
 )
-from turnwise.phone.web.sites import SITES, open_page, search
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.web.sites import SITES, open_page, search
+from turncredit.tools.keyed_random import KeyedRandom
 
 FOLDERS = ("Bookmarks", "Reading list", "Work")
 SWITCHES = {"Block pop-ups": "1", "Ask where to save files": "0", 'Send "Do not track"': "0", "Preload pages": "1"}
@@ -429,7 +429,7 @@ _SCHEMA: Schema = {
 }
 
 APP = App(
-    package="org.turnwise.browser",
+    package="org.turncredit.browser",
     name="Browser",
     icon="globe",
     colour="#2f6fb3",

@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final
 
-from turnwise.phone.apps.calendar_events import (
+from turncredit.phone.apps.calendar_events import (
     ICONS,
     commands,
     confirm,
@@ -18,21 +18,21 @@ from turnwise.phone.apps.calendar_events import (
     open_occurrence,
     prepare,
 )
-from turnwise.phone.apps.calendar_provider import EVENTS, to_columns
-from turnwise.phone.content.event_times import (
+from turncredit.phone.apps.calendar_provider import EVENTS, to_columns
+from turncredit.phone.content.event_times import (
     Occurrence,
     by_day,
     has_times,
     next_occurrence,
     read_times,
 )
-from turnwise.phone.content.plans import people, plans
-from turnwise.phone.content.timetable import day_picture, week_picture
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns, Table
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.content.plans import people, plans
+from turncredit.phone.content.timetable import day_picture, week_picture
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.app import App, Context, to_clock, to_datetime
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns, Table
+from turncredit.phone.toolkit.widgets import (
     DateField,
     Dialog,
     Empty,
@@ -328,7 +328,7 @@ def search(ctx: Context) -> Screen:
 
 
 APP = App(
-    package="org.turnwise.calendar",
+    package="org.turncredit.calendar",
     name="Calendar",
     icon="calendar",
     colour="#1967d2",
@@ -346,7 +346,7 @@ APP = App(
             "skipped": str,
         }
     },
-    database="/data/data/org.turnwise.calendar/databases/events.db",
+    database="/data/data/org.turncredit.calendar/databases/events.db",
     providers={"content://com.android.calendar/events": EVENTS},
     fill=fill,
     prepare=prepare,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from turnwise.phone.content.event_times import (
+from turncredit.phone.content.event_times import (
     BadTimes,
     Occurrence,
     by_day,
@@ -14,12 +14,12 @@ from turnwise.phone.content.event_times import (
     say_when,
     write_times,
 )
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.app import Context, to_clock
-from turnwise.phone.toolkit.handlers import Arguments, Do, do, opens
-from turnwise.phone.toolkit.tables import Columns, Value
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.app import Context, to_clock
+from turncredit.phone.toolkit.handlers import Arguments, Do, do, opens
+from turncredit.phone.toolkit.tables import Columns, Value
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Button,
     Choice,
     DateField,

@@ -6,10 +6,10 @@ import re
 from datetime import datetime, timedelta
 from typing import Final
 
-from turnwise.phone.apps.calendar_events import CALENDARS
-from turnwise.phone.toolkit.app import Converted, Provider, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import Arguments
-from turnwise.phone.toolkit.tables import Columns, Row
+from turncredit.phone.apps.calendar_events import CALENDARS
+from turncredit.phone.toolkit.app import Converted, Provider, to_clock, to_datetime
+from turncredit.phone.toolkit.handlers import Arguments
+from turncredit.phone.toolkit.tables import Columns, Row
 
 __all__ = ["EVENTS", "to_columns"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from turnwise.phone.toolkit.app import App, Context, to_clock
-from turnwise.phone.toolkit.handlers import do, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import App, Context, to_clock
+from turncredit.phone.toolkit.handlers import do, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.widgets import (
     Button,
     Card,
     Checkbox,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from turnwise.phone.content.people import person
-from turnwise.phone.toolkit.app import App, Context, Converted, Provider
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns, Value
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.content.people import person
+from turncredit.phone.toolkit.app import App, Context, Converted, Provider
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns, Value
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Button,
     Choice,
@@ -267,7 +267,7 @@ _COLUMNS: dict[str, str | Converted | Callable[[Record], str]] = {
 _PROVIDER = Provider("contacts", _COLUMNS, clean=_clean)
 
 APP = App(
-    package="org.turnwise.contacts",
+    package="org.turncredit.contacts",
     name="Contacts",
     icon="person",
     colour="#1a73e8",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from turnwise.phone.apps.dialer_calls import (
+from turncredit.phone.apps.dialer_calls import (
     INCOMING,
     MESSAGES,
     MISSED,
@@ -19,13 +19,13 @@ from turnwise.phone.apps.dialer_calls import (
     ongoing_call,
     who_is,
 )
-from turnwise.phone.content.plans import CONTACTS, digits, name_of_number, people
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.app import App, Context, Provider, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.content.plans import CONTACTS, digits, name_of_number, people
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.app import App, Context, Provider, to_clock, to_datetime
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Button,
     Card,
@@ -353,7 +353,7 @@ def save_response(ctx: Context, id: int) -> None:
 _COLUMNS = {name: name for name in ("number", "date", "duration", "type")}
 
 APP = App(
-    package="org.turnwise.dialer",
+    package="org.turncredit.dialer",
     name="Phone",
     icon="phone",
     colour="#1e8e3e",

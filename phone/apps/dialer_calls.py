@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.phone.content.plans import CONTACTS, digits, name_of_number
-from turnwise.phone.toolkit.app import Context, to_clock
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.content.plans import CONTACTS, digits, name_of_number
+from turncredit.phone.toolkit.app import Context, to_clock
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Button,
     Empty,
@@ -31,7 +31,7 @@ from turnwise.phone.toolkit.widgets import (
 INCOMING, OUTGOING, MISSED, REJECTED = 1, 2, 3, 5
 """Types of calls, as in Android's call log."""
 
-MESSAGES: Final = "org.turnwise.messages"
+MESSAGES: Final = "org.turncredit.messages"
 
 
 def who_is(ctx: Context, number: str) -> str:

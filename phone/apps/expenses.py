@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import Final
 
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import do, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import do, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Card,
     Chip,
     Choice,
@@ -235,7 +235,7 @@ def delete(ctx: Context, id: int) -> None:
 
 
 APP = App(
-    package="org.turnwise.expenses",
+    package="org.turncredit.expenses",
     name="Expenses",
     icon="money",
     colour="#0f9d58",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 from typing import Final
 
-from turnwise.phone.toolkit import folders as storage
-from turnwise.phone.toolkit.app import App, Context, to_datetime
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit import folders as storage
+from turncredit.phone.toolkit.app import App, Context, to_datetime
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.widgets import (
     Button,
     Chip,
     Dialog,
@@ -242,7 +242,7 @@ def delete(ctx: Context, path: str) -> None:
 
 
 APP = App(
-    package="org.turnwise.files",
+    package="org.turncredit.files",
     name="Files",
     icon="folder",
     colour="#1e88e5",

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from turnwise.phone.toolkit import folders as storage
-from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
-from turnwise.phone.toolkit.drawings import HEIGHT, KINDS, WIDTH, drawing_of, png, scene
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit import folders as storage
+from turncredit.phone.toolkit.app import App, Context, to_clock, to_datetime
+from turncredit.phone.toolkit.drawings import HEIGHT, KINDS, WIDTH, drawing_of, png, scene
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.widgets import (
     Button,
     Dialog,
     Empty,
@@ -240,7 +240,7 @@ def delete(ctx: Context, path: str) -> None:
 
 
 APP = App(
-    package="org.turnwise.gallery",
+    package="org.turncredit.gallery",
     name="Gallery",
     icon="image",
     colour="#7b1fa2",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from turnwise.phone.apps.mail_writing import choose_file, compose, forward, full_name, keep, reply, write
-from turnwise.phone.content.letters import COLLEAGUES, COMPANIES
-from turnwise.phone.content.people import TOWNS
-from turnwise.phone.content.plans import owner, people, plans
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns, Value
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.apps.mail_writing import choose_file, compose, forward, full_name, keep, reply, write
+from turncredit.phone.content.letters import COLLEAGUES, COMPANIES
+from turncredit.phone.content.people import TOWNS
+from turncredit.phone.content.plans import owner, people, plans
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.app import App, Context, to_clock, to_datetime
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns, Value
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Button,
     Column,
@@ -314,7 +314,7 @@ def delete(ctx: Context, id: int) -> None:
 
 
 APP = App(
-    package="org.turnwise.mail",
+    package="org.turncredit.mail",
     name="Mail",
     icon="mail",
     colour="#c5221f",
@@ -333,7 +333,7 @@ APP = App(
         "unread": {"mail": int},
     },
     volatile=("unread",),
-    database="/data/data/org.turnwise.mail/databases/EmailProvider.db",
+    database="/data/data/org.turncredit.mail/databases/EmailProvider.db",
     fill=fill,
     screens=(mail, search, message, compose, folders, commands, choose_file, confirm, keep),
     intents={

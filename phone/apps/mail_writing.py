@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from turnwise.phone.content.plans import CONTACTS, owner
-from turnwise.phone.toolkit.app import Context, to_clock
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.widgets import Button, Dialog, IconButton, Item, Screen, Sheet, TextField, Widget
+from turncredit.phone.content.plans import CONTACTS, owner
+from turncredit.phone.toolkit.app import Context, to_clock
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.widgets import Button, Dialog, IconButton, Item, Screen, Sheet, TextField, Widget
 
 
 def full_name(first: str, last: str) -> str:
@@ -154,7 +154,7 @@ def keep(ctx: Context, draft: int, attached: str) -> Dialog:
 
 def save_draft(ctx: Context, draft: int, attached: str) -> None:
     """Keep the mail among the drafts."""
-    from turnwise.phone.toolkit.forms import form_values
+    from turncredit.phone.toolkit.forms import form_values
 
     shown = form_values(ctx.phone.frame.window, ctx.phone.page.values)
     values = {name: str(shown[name]).strip() for name in ("recipient", "subject", "body")}

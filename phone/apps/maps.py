@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from turnwise.phone.apps.maps_directions import choose_place, direct, directions
-from turnwise.phone.apps.maps_drawing import SCALES, MapView, Mark, drawn, here, marks, pin, spots_of
-from turnwise.phone.apps.maps_places import GROUPS, hours_on, me, places, reviews_of
-from turnwise.phone.apps.maps_routes import far
-from turnwise.phone.apps.maps_search import (
+from turncredit.phone.apps.maps_directions import choose_place, direct, directions
+from turncredit.phone.apps.maps_drawing import SCALES, MapView, Mark, drawn, here, marks, pin, spots_of
+from turncredit.phone.apps.maps_places import GROUPS, hours_on, me, places, reviews_of
+from turncredit.phone.apps.maps_routes import far
+from turncredit.phone.apps.maps_search import (
     away,
     find_places,
     font_scale,
@@ -19,12 +19,12 @@ from turnwise.phone.apps.maps_search import (
     name_of,
     short_address,
 )
-from turnwise.phone.apps.maps_town import HEIGHT, NAME, WIDTH, Point
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns, Table
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.apps.maps_town import HEIGHT, NAME, WIDTH, Point
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns, Table
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Button,
     Card,
     Chip,
@@ -53,7 +53,7 @@ from turnwise.phone.toolkit.widgets import (
 
 LISTS: Final = ("Favourites", "Want to go", "Family")
 ME: Final = "You"
-_PHONE, _MESSAGES = "org.turnwise.dialer", "org.turnwise.messages"
+_PHONE, _MESSAGES = "org.turncredit.dialer", "org.turncredit.messages"
 _DP: Final = 2.625
 _ZOOM: Final = 1
 _AROUND: Final = 275  # dp of a screen that the map does not have: bars, search, chips
@@ -400,7 +400,7 @@ _PLACE: Final[Columns] = {
 }
 
 APP = App(
-    package="org.turnwise.maps",
+    package="org.turncredit.maps",
     name="Maps",
     icon="map",
     colour="#2e8b57",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.phone.apps.maps_drawing import SCALES, MapView, drawn, route_line
-from turnwise.phone.apps.maps_routes import MODES, Leg, Route, far, route
-from turnwise.phone.apps.maps_search import find_places, font_scale, icon_of, name_of, point_of, short_address
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.apps.maps_drawing import SCALES, MapView, drawn, route_line
+from turncredit.phone.apps.maps_routes import MODES, Leg, Route, far, route
+from turncredit.phone.apps.maps_search import find_places, font_scale, icon_of, name_of, point_of, short_address
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Empty,
     IconButton,
     Item,

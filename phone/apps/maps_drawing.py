@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
-from turnwise.phone.apps.maps_places import GROUPS, KINDS
-from turnwise.phone.apps.maps_town import HEIGHT, WIDTH, Edge, Park, Point, Town, between, town
-from turnwise.phone.screen.fonts import text_width
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.tables import Row
-from turnwise.phone.toolkit.widgets import Shape, Spot
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.apps.maps_places import GROUPS, KINDS
+from turncredit.phone.apps.maps_town import HEIGHT, WIDTH, Edge, Park, Point, Town, between, town
+from turncredit.phone.screen.fonts import text_width
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.tables import Row
+from turncredit.phone.toolkit.widgets import Shape, Spot
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["SCALES", "MapView", "Mark", "drawn", "ground", "here", "marks", "pin", "route_line", "spots_of"]
 

@@ -8,10 +8,10 @@ from datetime import date
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.phone.apps.maps_town import NAME, Point, StreetPoint, Town, between, town
-from turnwise.phone.content.people import FIRST_NAMES
-from turnwise.phone.toolkit.tables import Columns, Row
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.apps.maps_town import NAME, Point, StreetPoint, Town, between, town
+from turncredit.phone.content.people import FIRST_NAMES
+from turncredit.phone.toolkit.tables import Columns, Row
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["GROUPS", "KINDS", "Kind", "hours_on", "me", "places", "reviews_of"]
 

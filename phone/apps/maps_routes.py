@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from turnwise.phone.apps.maps_town import Point, StreetPoint, Town, town
+from turncredit.phone.apps.maps_town import Point, StreetPoint, Town, town
 
 __all__ = ["MODES", "Leg", "Route", "far", "route"]
 

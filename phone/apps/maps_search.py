@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from turnwise.phone.apps.maps_places import KINDS, me
-from turnwise.phone.apps.maps_town import NAME, Point
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.tables import Row as Record
+from turncredit.phone.apps.maps_places import KINDS, me
+from turncredit.phone.apps.maps_town import NAME, Point
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.tables import Row as Record
 
 __all__ = ["away", "find_places", "font_scale", "group_of", "icon_of", "name_of", "point_of", "short_address"]
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from turnwise.phone.content.people import STREETS, TOWNS
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.content.people import STREETS, TOWNS
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["HEIGHT", "NAME", "WIDTH", "Edge", "Park", "Point", "StreetPoint", "Town", "town"]
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from turnwise.phone.content.chats import SERVICES, TALKS
-from turnwise.phone.content.people import STREETS
-from turnwise.phone.content.plans import CONTACTS, digits, name_of_number, people, plans
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.app import App, Context, Provider, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.content.chats import SERVICES, TALKS
+from turncredit.phone.content.people import STREETS
+from turncredit.phone.content.plans import CONTACTS, digits, name_of_number, people, plans
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.app import App, Context, Provider, to_clock, to_datetime
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Bubble,
     DateField,
     Dialog,
@@ -40,7 +40,7 @@ from turnwise.phone.toolkit.widgets import (
 INBOX, SENT, DRAFT, QUEUED = 1, 2, 3, 6
 """Types of messages, as in Android's table of them."""
 
-_PHONE: Final = "org.turnwise.dialer"
+_PHONE: Final = "org.turncredit.dialer"
 
 
 def fill(ctx: Context) -> None:
@@ -464,7 +464,7 @@ _BOXES: dict[str, dict[str, int]] = {"": {}, "/inbox": {"type": INBOX}, "/sent":
 _PROVIDERS = {f"content://sms{box}": Provider("sms", _COLUMNS, where) for box, where in _BOXES.items()}
 
 APP = App(
-    package="org.turnwise.messages",
+    package="org.turncredit.messages",
     name="Messages",
     icon="chat",
     colour="#0b57d0",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Dialog,
     Empty,
@@ -317,7 +317,7 @@ _SCHEMA: Final[dict[str, Columns]] = {
 }
 
 APP = App(
-    package="org.turnwise.music",
+    package="org.turncredit.music",
     name="Music",
     icon="music",
     colour="#d01884",

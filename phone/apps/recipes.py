@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Checkbox,
     Chip,
     Choice,
@@ -28,7 +28,7 @@ from turnwise.phone.toolkit.widgets import (
     Widget,
     cancel_or,
 )
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.tools.keyed_random import KeyedRandom
 
 CATEGORIES: Final = ("Breakfast", "Soup", "Main", "Salad", "Dessert")
 TIMES: Final = ("10 min", "20 min", "30 min", "45 min", "60 min", "90 min")
@@ -224,7 +224,7 @@ def delete(ctx: Context, id: int) -> None:
 
 
 APP = App(
-    package="org.turnwise.recipes",
+    package="org.turncredit.recipes",
     name="Recipes",
     icon="utensils",
     colour="#e8710a",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import do, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import do, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Button,
     Card,
@@ -332,7 +332,7 @@ def about(ctx: Context) -> Screen:
         [
             Item("Device name", ctx.setting("device_name", "global"), on_tap=do(show, screen="rename")),
             Item("Phone number", "+1 555 0100"),
-            Item("Model", "Turnwise One"),
+            Item("Model", "Turncredit One"),
             Item("Android version", "13"),
         ],
     )

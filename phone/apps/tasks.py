@@ -6,11 +6,11 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final
 
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import do, keeps, opens
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Button,
     Checkbox,
     Chip,
@@ -320,7 +320,7 @@ def add_list(ctx: Context) -> None:
 
 
 APP = App(
-    package="org.turnwise.tasks",
+    package="org.turncredit.tasks",
     name="Tasks",
     icon="task",
     colour="#3367d6",

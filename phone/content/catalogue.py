@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.phone.toolkit.store import StoreCatalogue
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.toolkit.store import StoreCatalogue
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["CatalogueSource", "small_catalogue"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.tables import Columns, Row
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.tables import Columns, Row
 
 __all__ = ["BadTimes", "Occurrence", "by_day", "has_times", "next_occurrence", "read_times", "say_when", "write_times"]
 

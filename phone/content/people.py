@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["FIRST_NAMES", "LAST_NAMES", "STREETS", "TOWNS", "Person", "person"]
 

@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.phone.content.people import STREETS, TOWNS, Person, person
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.tables import Table
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.content.people import STREETS, TOWNS, Person, person
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.tables import Table
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["CONTACTS", "Plan", "digits", "name_of_number", "owner", "people", "plans", "say_day"]
 
-CONTACTS: Final = "org.turnwise.contacts"
+CONTACTS: Final = "org.turncredit.contacts"
 
 
 class Plan(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from turnwise.phone.content.catalogue import CatalogueSource
-from turnwise.phone.toolkit.state import File
-from turnwise.phone.toolkit.tables import Table
+from turncredit.phone.content.catalogue import CatalogueSource
+from turncredit.phone.toolkit.state import File
+from turncredit.phone.toolkit.tables import Table
 
 __all__ = ["SeedContent", "shared_content"]
 

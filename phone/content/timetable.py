@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Final
 
-from turnwise.phone.content.event_times import Occurrence
-from turnwise.phone.toolkit.handlers import Do
-from turnwise.phone.toolkit.widgets import Picture, Shape, Spot
+from turncredit.phone.content.event_times import Occurrence
+from turncredit.phone.toolkit.handlers import Do
+from turncredit.phone.toolkit.widgets import Picture, Shape, Spot
 
 __all__ = ["day_picture", "week_picture"]
 

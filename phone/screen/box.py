@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from turnwise.phone.screen.fonts import fit, text_width, wrap
-from turnwise.phone.toolkit.state import AppPage
-from turnwise.tools.android.node import Node
+from turncredit.phone.screen.fonts import fit, text_width, wrap
+from turncredit.phone.toolkit.state import AppPage
+from turncredit.tools.android.node import Node
 
 __all__ = ["STYLES", "Paint", "Pen", "TextRow", "TextStyle", "UiBox", "clip", "dp", "shift"]
 

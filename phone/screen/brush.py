@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from turnwise.phone.screen.canvas import Canvas
-from turnwise.phone.screen.fonts import fit, text_width
-from turnwise.phone.screen.theme import palette, rgb
+from turncredit.phone.screen.canvas import Canvas
+from turncredit.phone.screen.fonts import fit, text_width
+from turncredit.phone.screen.theme import palette, rgb
 
 __all__ = ["Brush"]
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from turnwise.phone.toolkit.icons import ICONS, Stroke
+from turncredit.phone.toolkit.icons import ICONS, Stroke
 
 if TYPE_CHECKING:
     from PIL import ImageDraw as drawing
@@ -41,7 +41,7 @@ class Canvas:
         try:
             from PIL import Image, ImageDraw
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[phone]'") from None
+            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turncredit[phone]'") from None
         self.image: Image.Image = Image.new("RGB", size, colour)
         self.draw: drawing.ImageDraw = ImageDraw.Draw(self.image)
         self.scale = scale
@@ -274,7 +274,7 @@ def _font(size: int, bold: bool) -> FreeTypeFont:
     try:
         folder = files("font_roboto")
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("screenshots need the font Roboto: pip install 'turnwise[phone]'") from None
+        raise ModuleNotFoundError("screenshots need the font Roboto: pip install 'turncredit[phone]'") from None
     path = str(folder / "files" / f"Roboto-{'Medium' if bold else 'Regular'}.ttf")
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 

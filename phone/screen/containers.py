@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from turnwise.phone.screen.box import Pen, UiBox, clip, dp, shift
-from turnwise.phone.screen.parts import PARTS, fixed_height, natural_width, touch
-from turnwise.phone.toolkit.app import BrokenApp
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.screen.box import Pen, UiBox, clip, dp, shift
+from turncredit.phone.screen.parts import PARTS, fixed_height, natural_width, touch
+from turncredit.phone.toolkit.app import BrokenApp
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Button,
     Card,

@@ -11,10 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple
 
-from turnwise.phone.screen.layout import Frame
-from turnwise.phone.screen.screen_phone import ScreenPhone
-from turnwise.phone.toolkit.state import State
-from turnwise.phone.toolkit.tables import Table
+from turncredit.phone.screen.layout import Frame
+from turncredit.phone.screen.screen_phone import ScreenPhone
+from turncredit.phone.toolkit.state import State
+from turncredit.phone.toolkit.tables import Table
 
 __all__ = ["KEPT", "frame_for"]
 

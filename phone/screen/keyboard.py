@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from turnwise.phone.screen.box import Pen, UiBox, dp
-from turnwise.phone.screen.parts import touch
-from turnwise.phone.toolkit.forms import text_fields
-from turnwise.phone.toolkit.widgets import Window
+from turncredit.phone.screen.box import Pen, UiBox, dp
+from turncredit.phone.screen.parts import touch
+from turncredit.phone.toolkit.forms import text_fields
+from turncredit.phone.toolkit.widgets import Window
 
 __all__ = ["KEYBOARD_MODE", "Key", "keyboard_box", "keyboard_height"]
 

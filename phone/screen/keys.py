@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from turnwise.phone.screen import text_input
-from turnwise.phone.screen.screen_phone import ScreenPhone
+from turncredit.phone.screen import text_input
+from turncredit.phone.screen.screen_phone import ScreenPhone
 
 __all__ = ["KEY_CODES", "press"]
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final
 
-from turnwise.phone.screen.box import Pen, TextRow, UiBox, clip, dp, shift
-from turnwise.phone.screen.containers import place, scrolled, stack
-from turnwise.phone.screen.keyboard import keyboard_box, keyboard_height
-from turnwise.phone.screen.parts import touch
-from turnwise.phone.toolkit.handlers import Do
-from turnwise.phone.toolkit.state import AppPage, Snackbar
-from turnwise.phone.toolkit.widgets import Button, Dialog, Fab, IconButton, Menu, Screen, Sheet, Tab, Widget, Window
-from turnwise.tools.android.node import Node
+from turncredit.phone.screen.box import Pen, TextRow, UiBox, clip, dp, shift
+from turncredit.phone.screen.containers import place, scrolled, stack
+from turncredit.phone.screen.keyboard import keyboard_box, keyboard_height
+from turncredit.phone.screen.parts import touch
+from turncredit.phone.toolkit.handlers import Do
+from turncredit.phone.toolkit.state import AppPage, Snackbar
+from turncredit.phone.toolkit.widgets import Button, Dialog, Fab, IconButton, Menu, Screen, Sheet, Tab, Widget, Window
+from turncredit.tools.android.node import Node
 
 __all__ = ["NAVIGATION", "STATUS", "Frame", "Keys", "lay_out"]
 

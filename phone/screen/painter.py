@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from turnwise.phone.screen.box import UiBox, dp
-from turnwise.phone.screen.brush import Brush
-from turnwise.phone.screen.fonts import fit, text_width, wrap
-from turnwise.phone.screen.layout import STATUS
-from turnwise.phone.screen.pictures import paint_picture
-from turnwise.phone.screen.theme import avatar_colour, rgb
-from turnwise.phone.toolkit.state import HOME
+from turncredit.phone.screen.box import UiBox, dp
+from turncredit.phone.screen.brush import Brush
+from turncredit.phone.screen.fonts import fit, text_width, wrap
+from turncredit.phone.screen.layout import STATUS
+from turncredit.phone.screen.pictures import paint_picture
+from turncredit.phone.screen.theme import avatar_colour, rgb
+from turncredit.phone.toolkit.state import HOME
 
 __all__ = ["PAINTERS"]
 

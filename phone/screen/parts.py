@@ -10,10 +10,10 @@ from datetime import date
 from functools import partial
 from typing import Any, Final
 
-from turnwise.phone.screen.box import Paint, Pen, TextRow, UiBox, clip, dp
-from turnwise.phone.screen.fonts import fit, text_width, wrap
-from turnwise.phone.toolkit.tables import Value
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.screen.box import Paint, Pen, TextRow, UiBox, clip, dp
+from turncredit.phone.screen.fonts import fit, text_width, wrap
+from turncredit.phone.toolkit.tables import Value
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Bubble,
     Button,
@@ -38,7 +38,7 @@ from turnwise.phone.toolkit.widgets import (
     Tile,
     TimeField,
 )
-from turnwise.tools.android.node import Node
+from turncredit.tools.android.node import Node
 
 __all__ = ["PARTS", "Toggle", "field_text", "fixed_height", "format_date", "natural_width"]
 

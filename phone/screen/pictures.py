@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from turnwise.phone.screen.box import UiBox, dp
-from turnwise.phone.screen.brush import Brush
-from turnwise.phone.screen.fonts import fit
-from turnwise.phone.toolkit.widgets import Picture, Shape
+from turncredit.phone.screen.box import UiBox, dp
+from turncredit.phone.screen.brush import Brush
+from turncredit.phone.screen.fonts import fit
+from turncredit.phone.toolkit.widgets import Picture, Shape
 
 __all__ = ["paint_picture"]
 

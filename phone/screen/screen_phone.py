@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from turnwise.phone.screen.layout import Frame
-from turnwise.phone.toolkit.app import AppPhone
-from turnwise.phone.toolkit.state import AppPage
+from turncredit.phone.screen.layout import Frame
+from turncredit.phone.toolkit.app import AppPhone
+from turncredit.phone.toolkit.state import AppPage
 
 __all__ = ["ScreenPhone"]
 
 
 class ScreenPhone(AppPhone, Protocol):
-    """What layout, touches, keys and screenshots use of a phone; `turnwise.phone.Phone` documents it."""
+    """What layout, touches, keys and screenshots use of a phone; `turncredit.phone.Phone` documents it."""
 
     @property
     def frame(self) -> Frame:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnwise.phone.screen.box import UiBox, dp
-from turnwise.phone.screen.brush import Brush
-from turnwise.phone.screen.canvas import Canvas
-from turnwise.phone.screen.layout import STATUS, Frame
-from turnwise.phone.screen.painter import PAINTERS
-from turnwise.phone.screen.screen_phone import ScreenPhone
-from turnwise.phone.toolkit.state import HOME, AppPage
-from turnwise.phone.toolkit.widgets import Screen
+from turncredit.phone.screen.box import UiBox, dp
+from turncredit.phone.screen.brush import Brush
+from turncredit.phone.screen.canvas import Canvas
+from turncredit.phone.screen.layout import STATUS, Frame
+from turncredit.phone.screen.painter import PAINTERS
+from turncredit.phone.screen.screen_phone import ScreenPhone
+from turncredit.phone.toolkit.state import HOME, AppPage
+from turncredit.phone.toolkit.widgets import Screen
 
 if TYPE_CHECKING:
     from PIL.Image import Image

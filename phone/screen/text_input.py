@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from turnwise.phone.screen.box import UiBox
-from turnwise.phone.screen.fonts import text_width
-from turnwise.phone.screen.keyboard import KEYBOARD_MODE
-from turnwise.phone.screen.parts import field_text
-from turnwise.phone.screen.screen_phone import ScreenPhone
-from turnwise.phone.toolkit.forms import keep_value, text_fields
-from turnwise.phone.toolkit.widgets import Text, TextField
+from turncredit.phone.screen.box import UiBox
+from turncredit.phone.screen.fonts import text_width
+from turncredit.phone.screen.keyboard import KEYBOARD_MODE
+from turncredit.phone.screen.parts import field_text
+from turncredit.phone.screen.screen_phone import ScreenPhone
+from turncredit.phone.toolkit.forms import keep_value, text_fields
+from turncredit.phone.toolkit.widgets import Text, TextField
 
 __all__ = [
     "delete",

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from turnwise.phone.screen import text_input
-from turnwise.phone.screen.box import UiBox
-from turnwise.phone.screen.keyboard import Key
-from turnwise.phone.screen.layout import STATUS, Frame, Keys
-from turnwise.phone.screen.parts import Toggle, field_text
-from turnwise.phone.screen.screen_phone import ScreenPhone
-from turnwise.phone.toolkit.forms import keep_value
-from turnwise.phone.toolkit.handlers import Do
-from turnwise.phone.toolkit.state import AppPage, Snackbar
-from turnwise.phone.toolkit.tables import Value
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.screen import text_input
+from turncredit.phone.screen.box import UiBox
+from turncredit.phone.screen.keyboard import Key
+from turncredit.phone.screen.layout import STATUS, Frame, Keys
+from turncredit.phone.screen.parts import Toggle, field_text
+from turncredit.phone.screen.screen_phone import ScreenPhone
+from turncredit.phone.toolkit.forms import keep_value
+from turncredit.phone.toolkit.handlers import Do
+from turncredit.phone.toolkit.state import AppPage, Snackbar
+from turncredit.phone.toolkit.tables import Value
+from turncredit.phone.toolkit.widgets import (
     Checkbox,
     Choice,
     DateField,

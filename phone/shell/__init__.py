@@ -11,7 +11,7 @@ Sh's variables, quotes, pipes, `;`, `&&`, `||`, `( )`, `$( )`, redirections and 
 conditions, functions and jobs are not, and say so.
 """
 
-from turnwise.phone.shell.command import InputNeeded
-from turnwise.phone.shell.interpreter import Result, Session, run, run_text
+from turncredit.phone.shell.command import InputNeeded
+from turncredit.phone.shell.interpreter import Result, Session, run, run_text
 
 __all__ = ["InputNeeded", "Result", "Session", "run", "run_text"]

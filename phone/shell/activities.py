@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from turnwise.phone.intents import Intent, NoActivity, broadcast, start_activity
-from turnwise.phone.phone import HOME, UnknownApp
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction, number
-from turnwise.phone.shell.keyboards import take_broadcast
-from turnwise.phone.toolkit.tables import Value
+from turncredit.phone.intents import Intent, NoActivity, broadcast, start_activity
+from turncredit.phone.phone import HOME, UnknownApp
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction, number
+from turncredit.phone.shell.keyboards import take_broadcast
+from turncredit.phone.toolkit.tables import Value
 
 _FLAGS: Final = frozenset(("-W", "-S", "-D", "-N", "-R", "--activity-clear-top", "--activity-single-top"))
 _WITH_VALUE: Final = frozenset(("-f", "--user", "--windowingMode", "--display", "--stream", "--receiver-permission"))

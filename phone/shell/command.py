@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.phone.phone import Phone
-from turnwise.phone.storage import Storage, StorageError, normal_path
+from turncredit.phone.phone import Phone
+from turncredit.phone.storage import Storage, StorageError, normal_path
 
 __all__ = ["CommandCall", "CommandError", "CommandFunction", "InputNeeded", "number", "take_options"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from turnwise.phone.shell.command import CommandError
-from turnwise.phone.toolkit.tables import Columns
+from turncredit.phone.shell.command import CommandError
+from turncredit.phone.toolkit.tables import Columns
 
 __all__ = ["DATA", "changed_columns", "data_rows"]
 

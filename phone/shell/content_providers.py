@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnwise.phone.phone import Phone
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction
-from turnwise.phone.shell.contact_data import DATA, changed_columns, data_rows
-from turnwise.phone.shell.settings import put
-from turnwise.phone.sqlite_limits import limited
-from turnwise.phone.storage import Storage
-from turnwise.phone.toolkit.app import App, Converted, Provider
-from turnwise.phone.toolkit.tables import Columns, Row, Value
+from turncredit.phone.phone import Phone
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction
+from turncredit.phone.shell.contact_data import DATA, changed_columns, data_rows
+from turncredit.phone.shell.settings import put
+from turncredit.phone.sqlite_limits import limited
+from turncredit.phone.storage import Storage
+from turncredit.phone.toolkit.app import App, Converted, Provider
+from turncredit.phone.toolkit.tables import Columns, Row, Value
 
 Rows = list[Columns]
 _OPTIONS: Final = ("--uri", "--projection", "--where", "--sort", "--user", "--bind", "--extra")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, NamedTuple
 
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction
-from turnwise.phone.sqlite_limits import limited
-from turnwise.phone.storage import StorageError
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction
+from turncredit.phone.sqlite_limits import limited
+from turncredit.phone.storage import StorageError
 
 _SWITCHES: Final = frozenset(("-header", "-noheader", "-list", "-batch", "-readonly", "-bail", "-line", "-csv"))
 _MOST_PIECES: Final = 2000

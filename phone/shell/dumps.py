@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.phone.phone import Phone
-from turnwise.phone.shell.command import CommandCall, CommandFunction
-from turnwise.phone.toolkit.app import App, to_datetime
-from turnwise.phone.toolkit.state import Event
+from turncredit.phone.phone import Phone
+from turncredit.phone.shell.command import CommandCall, CommandFunction
+from turncredit.phone.toolkit.app import App, to_datetime
+from turncredit.phone.toolkit.state import Event
 
 
 def dumpsys(call: CommandCall) -> None:

@@ -6,9 +6,9 @@ import posixpath
 from fnmatch import fnmatchcase
 from typing import Final
 
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction, take_options
-from turnwise.phone.storage import Entry, StorageError
-from turnwise.phone.toolkit.app import to_datetime
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction, take_options
+from turncredit.phone.storage import Entry, StorageError
+from turncredit.phone.toolkit.app import to_datetime
 
 
 def ls(call: CommandCall) -> int:

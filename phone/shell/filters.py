@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction, take_options
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction, take_options
 
 _LONGEST_PATTERN: Final = 500
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.phone.screen.keys import KEY_CODES
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction, number
+from turncredit.phone.screen.keys import KEY_CODES
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction, number
 
 _SOURCES: Final = frozenset(("touchscreen", "keyboard", "mouse", "dpad", "stylus", "trackball", "touchpad", "default"))
 _LONG_PRESS: Final = 500  # milliseconds of a long press of a key

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from turnwise.phone.phone import Phone
-from turnwise.phone.shell.command import CommandCall, CommandError
-from turnwise.phone.shell.syntax import (
+from turncredit.phone.phone import Phone
+from turncredit.phone.shell.command import CommandCall, CommandError
+from turncredit.phone.shell.syntax import (
     Command,
     Pipeline,
     Redirect,
@@ -22,9 +22,9 @@ from turnwise.phone.shell.syntax import (
     is_assignment,
     parse,
 )
-from turnwise.phone.shell.table import find_command
-from turnwise.phone.storage import Storage, StorageError, normal_path
-from turnwise.phone.toolkit.app import BrokenApp
+from turncredit.phone.shell.table import find_command
+from turncredit.phone.storage import Storage, StorageError, normal_path
+from turncredit.phone.toolkit.app import BrokenApp
 
 __all__ = ["Result", "Session", "run", "run_text"]
 

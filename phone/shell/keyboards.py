@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from turnwise.phone.intents import Intent
-from turnwise.phone.phone import Phone
-from turnwise.phone.screen import text_input
-from turnwise.phone.screen.keys import KEY_CODES
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction
-from turnwise.phone.toolkit.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS, OWN_KEYBOARD
+from turncredit.phone.intents import Intent
+from turncredit.phone.phone import Phone
+from turncredit.phone.screen import text_input
+from turncredit.phone.screen.keys import KEY_CODES
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction
+from turncredit.phone.toolkit.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS, OWN_KEYBOARD
 
 __all__ = ["ime", "take_broadcast"]
 

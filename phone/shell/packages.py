@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.phone.intents import answering
-from turnwise.phone.shell.activities import parse_intent
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.tables import empty_tables
+from turncredit.phone.intents import answering
+from turncredit.phone.shell.activities import parse_intent
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.tables import empty_tables
 
 _ALIASES: Final = {
-    "com.android.providers.contacts": "org.turnwise.contacts",
-    "com.android.providers.telephony": "org.turnwise.messages",
-    "com.android.providers.calendar": "org.turnwise.calendar",
+    "com.android.providers.contacts": "org.turncredit.contacts",
+    "com.android.providers.telephony": "org.turncredit.messages",
+    "com.android.providers.calendar": "org.turncredit.calendar",
 }
 REFUSED: Final = "this phone is simulated and cannot run APKs; its apps are listed by `pm list packages`"
 

@@ -6,9 +6,9 @@ import re
 from datetime import datetime, timedelta
 from typing import Final
 
-from turnwise.phone.clock_setting import set_clock
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction, take_options
-from turnwise.phone.toolkit.app import to_datetime
+from turncredit.phone.clock_setting import set_clock
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction, take_options
+from turncredit.phone.toolkit.app import to_datetime
 
 PROPERTIES: Final[dict[str, str]] = {
     "dev.bootcomplete": "1",
@@ -16,19 +16,19 @@ PROPERTIES: Final[dict[str, str]] = {
     "persist.sys.locale": "en-US",
     "persist.sys.timezone": "UTC",
     "ro.build.characteristics": "emulator",
-    "ro.build.display.id": "turnwise simulated phone",
-    "ro.build.fingerprint": "turnwise/phone/phone:13/SIM/1:user/release-keys",
+    "ro.build.display.id": "turncredit simulated phone",
+    "ro.build.fingerprint": "turncredit/phone/phone:13/SIM/1:user/release-keys",
     "ro.build.type": "user",
     "ro.build.version.release": "13",
     "ro.build.version.sdk": "33",
     "ro.debuggable": "1",
-    "ro.product.brand": "turnwise",
+    "ro.product.brand": "turncredit",
     "ro.product.cpu.abi": "none",
     "ro.product.device": "phone",
-    "ro.product.manufacturer": "turnwise",
-    "ro.product.model": "Turnwise One",
+    "ro.product.manufacturer": "turncredit",
+    "ro.product.model": "Turncredit One",
     "ro.product.name": "phone",
-    "ro.serialno": "turnwise",
+    "ro.serialno": "turncredit",
     "ro.sf.lcd_density": "420",
     "service.bootanim.exit": "1",
     "sys.boot_completed": "1",

@@ -6,7 +6,7 @@ import io
 import struct
 from typing import Final
 
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction, take_options
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction, take_options
 
 DENSITY: Final = 420
 _SHOWN: Final = ("/dev/tty", "/dev/stdout", "/proc/self/fd/1", "/dev/fd/1")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction
-from turnwise.phone.toolkit.state import default_settings
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction
+from turncredit.phone.toolkit.state import default_settings
 
 _SPACES: Final = ("system", "secure", "global")
 _RANGES: Final = {"font_scale": (0.5, 2.0), "screen_brightness": (0, 255), "user_rotation": (0, 3)}

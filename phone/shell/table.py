@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final
 
-from turnwise.phone.shell.command import CommandFunction
+from turncredit.phone.shell.command import CommandFunction
 
 __all__ = ["FAMILIES", "command_names", "find_command"]
 
@@ -32,7 +32,7 @@ _FOLDERS: Final = ("/system/bin/", "/system/xbin/", "/vendor/bin/", "/bin/", "/u
 def _commands() -> dict[str, CommandFunction]:
     commands: dict[str, CommandFunction] = {}
     for family in FAMILIES:
-        for name, function in import_module(f"turnwise.phone.shell.{family}").COMMANDS.items():
+        for name, function in import_module(f"turncredit.phone.shell.{family}").COMMANDS.items():
             if name in commands:
                 raise ValueError(f"two families have a command {name!r}, the second is {family}")
             commands[name] = function

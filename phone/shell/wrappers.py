@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from turnwise.phone.shell.activities import am
-from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction, number
-from turnwise.phone.shell.keyboards import ime
-from turnwise.phone.shell.packages import pm
-from turnwise.phone.shell.settings import settings
+from turncredit.phone.shell.activities import am
+from turncredit.phone.shell.command import CommandCall, CommandError, CommandFunction, number
+from turncredit.phone.shell.keyboards import ime
+from turncredit.phone.shell.packages import pm
+from turncredit.phone.shell.settings import settings
 
 _LONGEST_SLEEP: Final = 3600  # seconds: every alarm of that time rings
 
@@ -170,7 +170,7 @@ def pidof(call: CommandCall) -> int:
 
 def which(call: CommandCall) -> int:
     """Print where commands lie."""
-    from turnwise.phone.shell.table import find_command
+    from turncredit.phone.shell.table import find_command
 
     missing = [name for name in call.args if find_command(name) is None]
     for name in call.args:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import do, opens
-from turnwise.phone.toolkit.state import HOME
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import do, opens
+from turncredit.phone.toolkit.state import HOME
+from turncredit.phone.toolkit.widgets import (
     Button,
     Empty,
     Grid,
@@ -18,7 +18,7 @@ from turnwise.phone.toolkit.widgets import (
     Tile,
 )
 
-_DOCK = ("org.turnwise.dialer", "org.turnwise.messages", "org.turnwise.browser", "org.turnwise.camera")
+_DOCK = ("org.turncredit.dialer", "org.turncredit.messages", "org.turncredit.browser", "org.turncredit.camera")
 
 
 def home(ctx: Context) -> Screen:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import calendar
 from datetime import date
 
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import Do, do, keeps
-from turnwise.phone.toolkit.tables import Value
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import Do, do, keeps
+from turncredit.phone.toolkit.tables import Value
+from turncredit.phone.toolkit.widgets import (
     Dialog,
     Grid,
     IconButton,

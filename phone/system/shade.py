@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from turnwise.phone.toolkit.app import App, Context
-from turnwise.phone.toolkit.handlers import Do, do
-from turnwise.phone.toolkit.state import Notification
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import App, Context
+from turncredit.phone.toolkit.handlers import Do, do
+from turncredit.phone.toolkit.state import Notification
+from turncredit.phone.toolkit.widgets import (
     Button,
     Dialog,
     Empty,

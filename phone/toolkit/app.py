@@ -3,7 +3,7 @@
 An app is one file that ends with its declaration:
 
     APP = App(
-        package="org.turnwise.notes", name="Notes", icon="note", colour="#f9ab00",
+        package="org.turncredit.notes", name="Notes", icon="note", colour="#f9ab00",
         schema={"notes": {"title": str, "text": str, "pinned": bool}},
         fill=fill, screens=(notes, note),
     )
@@ -24,14 +24,14 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
-from turnwise.phone.toolkit.forms import form_values, keep_value
-from turnwise.phone.toolkit.handlers import Arguments, Do
-from turnwise.phone.toolkit.icons import ICONS
-from turnwise.phone.toolkit.phone_interface import PhoneParts
-from turnwise.phone.toolkit.state import AppPage, Event, Notification, Snackbar
-from turnwise.phone.toolkit.tables import KINDS, Columns, Database, Row, Schema, Value
-from turnwise.phone.toolkit.widgets import Window
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.toolkit.forms import form_values, keep_value
+from turncredit.phone.toolkit.handlers import Arguments, Do
+from turncredit.phone.toolkit.icons import ICONS
+from turncredit.phone.toolkit.phone_interface import PhoneParts
+from turncredit.phone.toolkit.state import AppPage, Event, Notification, Snackbar
+from turncredit.phone.toolkit.tables import KINDS, Columns, Database, Row, Schema, Value
+from turncredit.phone.toolkit.widgets import Window
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["App", "AppPhone", "BrokenApp", "Context", "Converted", "Provider", "call", "to_clock", "to_datetime"]
 

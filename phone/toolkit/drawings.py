@@ -8,8 +8,8 @@ from functools import lru_cache
 from math import ceil, floor
 from typing import Final
 
-from turnwise.phone.toolkit.widgets import Shape
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.toolkit.widgets import Shape
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["HEIGHT", "KINDS", "WIDTH", "drawing_of", "png", "scene"]
 

@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Mapping
 from typing import Final
 
-from turnwise.phone.toolkit.identity_cache import identity_cache
-from turnwise.phone.toolkit.phone_interface import PhoneParts
-from turnwise.phone.toolkit.state import File
+from turncredit.phone.toolkit.identity_cache import identity_cache
+from turncredit.phone.toolkit.phone_interface import PhoneParts
+from turncredit.phone.toolkit.state import File
 
 __all__ = ["STANDARD", "copy", "folders", "make_folder", "move", "names", "remove"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from turnwise.phone.toolkit.phone_interface import PhoneParts
-from turnwise.phone.toolkit.tables import Value
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.phone_interface import PhoneParts
+from turncredit.phone.toolkit.tables import Value
+from turncredit.phone.toolkit.widgets import (
     Card,
     Checkbox,
     Choice,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from turnwise.phone.toolkit.tables import Value
+from turncredit.phone.toolkit.tables import Value
 
 __all__ = ["Arguments", "Do", "do", "keeps", "opens"]
 

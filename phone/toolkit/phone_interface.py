@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from turnwise.phone.toolkit.handlers import Arguments, Do
-from turnwise.phone.toolkit.state import AppPage, File, Notification, State
-from turnwise.phone.toolkit.store import StoreCatalogue
-from turnwise.phone.toolkit.tables import Database, Value
-from turnwise.phone.toolkit.widgets import Window
+from turncredit.phone.toolkit.handlers import Arguments, Do
+from turncredit.phone.toolkit.state import AppPage, File, Notification, State
+from turncredit.phone.toolkit.store import StoreCatalogue
+from turncredit.phone.toolkit.tables import Database, Value
+from turncredit.phone.toolkit.widgets import Window
 
 __all__ = ["PhoneParts", "ShownWindow"]
 
@@ -34,7 +34,7 @@ class ShownWindow(Protocol):
 
 
 class PhoneParts(Protocol):
-    """What the toolkit, the apps and the system use of a phone; `turnwise.phone.Phone` documents it."""
+    """What the toolkit, the apps and the system use of a phone; `turncredit.phone.Phone` documents it."""
 
     state: State
 

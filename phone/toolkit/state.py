@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from turnwise.phone.toolkit.handlers import Arguments, Do
-from turnwise.phone.toolkit.tables import Table, Value
+from turncredit.phone.toolkit.handlers import Arguments, Do
+from turncredit.phone.toolkit.tables import Table, Value
 
 __all__ = [
     "CURRENT_KEYBOARD",

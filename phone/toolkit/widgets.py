@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from turnwise.phone.toolkit.handlers import Do
-from turnwise.phone.toolkit.tables import Value
+from turncredit.phone.toolkit.handlers import Do
+from turncredit.phone.toolkit.tables import Value
 
 __all__ = [
     "Avatar",

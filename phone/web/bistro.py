@@ -7,11 +7,11 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.tables import Columns
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.tables import Columns
+from turncredit.phone.toolkit.widgets import (
     Button,
     Card,
     Checkbox,
@@ -29,9 +29,9 @@ from turnwise.phone.toolkit.widgets import (
     TimeField,
     Widget,
 )
-from turnwise.phone.web.navigation import go
-from turnwise.phone.web.page import Indexed, Site, WebPage, banner, form_error, refuse
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.web.navigation import go
+from turncredit.phone.web.page import Indexed, Site, WebPage, banner, form_error, refuse
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["GUESTS", "HOST", "SEATS", "SITE", "Dish", "menu"]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.phone.content.people import FIRST_NAMES, LAST_NAMES, TOWNS
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.content.people import FIRST_NAMES, LAST_NAMES, TOWNS
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.widgets import (
     Button,
     Card,
     Chip,
@@ -22,9 +22,9 @@ from turnwise.phone.toolkit.widgets import (
     TextField,
     Widget,
 )
-from turnwise.phone.web.navigation import go
-from turnwise.phone.web.page import Indexed, Site, WebPage, banner, paragraphs
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.web.navigation import go
+from turncredit.phone.web.page import Indexed, Site, WebPage, banner, paragraphs
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["HOST", "SITE", "Subject", "subjects"]
 

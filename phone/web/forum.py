@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from turnwise.phone.content.people import FIRST_NAMES
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.content.people import FIRST_NAMES
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Avatar,
     Button,
     Card,
@@ -25,9 +25,9 @@ from turnwise.phone.toolkit.widgets import (
     TextField,
     Widget,
 )
-from turnwise.phone.web.navigation import go, reload
-from turnwise.phone.web.page import Indexed, Site, WebPage, banner, form_error, refuse
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.web.navigation import go, reload
+from turncredit.phone.web.page import Indexed, Site, WebPage, banner, form_error, refuse
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["BOARDS", "HOST", "ME", "SITE"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl, quote
 
-from turnwise.phone.toolkit.app import Context, to_clock
-from turnwise.phone.toolkit.state import AppPage
-from turnwise.phone.toolkit.tables import Row
+from turncredit.phone.toolkit.app import Context, to_clock
+from turncredit.phone.toolkit.state import AppPage
+from turncredit.phone.toolkit.tables import Row
 
 __all__ = ["NEW_TAB", "SEARCH", "current_tab", "go", "go_back", "go_forward", "reload", "search_url", "split_url"]
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import Do
-from turnwise.phone.toolkit.tables import Schema
-from turnwise.phone.toolkit.widgets import Column, Picture, Shape, Spacer, Text, Widget
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import Do
+from turncredit.phone.toolkit.tables import Schema
+from turncredit.phone.toolkit.widgets import Column, Picture, Shape, Spacer, Text, Widget
 
 __all__ = ["Indexed", "Site", "WebPage", "banner", "form_error", "paragraphs", "refuse"]
 

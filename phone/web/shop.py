@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.store import StoreProduct
-from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.store import StoreProduct
+from turncredit.phone.toolkit.tables import Row as Record
+from turncredit.phone.toolkit.widgets import (
     Button,
     Card,
     Choice,
@@ -26,8 +26,8 @@ from turnwise.phone.toolkit.widgets import (
     TextField,
     Widget,
 )
-from turnwise.phone.web.navigation import go
-from turnwise.phone.web.page import Indexed, Site, WebPage, banner, form_error, paragraphs, refuse
+from turncredit.phone.web.navigation import go
+from turncredit.phone.web.page import Indexed, Site, WebPage, banner, form_error, paragraphs, refuse
 
 __all__ = ["DELIVERIES", "HOST", "SITE", "options_text", "price_of"]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.widgets import Button, Card, Divider, Empty, Section, Spacer, Text, TextField, Widget
-from turnwise.phone.web import bistro, encyclopedia, forum, news, railway, shop, town_hall, weather
-from turnwise.phone.web.navigation import SEARCH, go, search_url, split_url
-from turnwise.phone.web.page import Site, WebPage
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.widgets import Button, Card, Divider, Empty, Section, Spacer, Text, TextField, Widget
+from turncredit.phone.web import bistro, encyclopedia, forum, news, railway, shop, town_hall, weather
+from turncredit.phone.web.navigation import SEARCH, go, search_url, split_url
+from turncredit.phone.web.page import Site, WebPage
 
 __all__ = ["SITES", "Found", "find", "open_page"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.widgets import (
     Button,
     Card,
     Checkbox,
@@ -22,9 +22,9 @@ from turnwise.phone.toolkit.widgets import (
     TextField,
     Widget,
 )
-from turnwise.phone.web.navigation import go
-from turnwise.phone.web.page import Indexed, Site, WebPage, banner, form_error, refuse
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.web.navigation import go
+from turncredit.phone.web.page import Indexed, Site, WebPage, banner, form_error, refuse
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["HOST", "KINDS", "SITE", "URGENCIES", "Office", "offices"]
 

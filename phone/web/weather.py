@@ -7,13 +7,13 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnwise.phone.content.people import TOWNS
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.widgets import Card, Choice, Icon, Item, Row, Section, Spacer, Text, Widget
-from turnwise.phone.web.navigation import go
-from turnwise.phone.web.page import Indexed, Site, WebPage, banner
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.content.people import TOWNS
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.widgets import Card, Choice, Icon, Item, Row, Section, Spacer, Text, Widget
+from turncredit.phone.web.navigation import go
+from turncredit.phone.web.page import Indexed, Site, WebPage, banner
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["HOST", "SITE", "Day", "forecast"]
 

@@ -82,7 +82,7 @@ def diagram_of(
     """Return the diagram of the graph of one task.
 
     Args:
-        graph: from `turnwise.credit.trajectory_graph`, with an edge attribute `advantage <name>` for every rule.
+        graph: from `turncredit.credit.trajectory_graph`, with an edge attribute `advantage <name>` for every rule.
         title: first line of the heading.
         subtitle: second line of the heading.
         texts: what the agent saw, by state; a state without a text shows its key.

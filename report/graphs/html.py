@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 
-from turnwise.report.graphs.diagram import KINDS, Diagram, DiagramEdge
-from turnwise.report.graphs.style import signed, text
-from turnwise.report.graphs.svg import draw, edge_tip, node_tip
+from turncredit.report.graphs.diagram import KINDS, Diagram, DiagramEdge
+from turncredit.report.graphs.style import signed, text
+from turncredit.report.graphs.svg import draw, edge_tip, node_tip
 
 _CSS = """
 body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;margin:16px;color:#222;background:#fff}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from turnwise.report.graphs.diagram import FATES, Diagram, DiagramEdge
+from turncredit.report.graphs.diagram import FATES, Diagram, DiagramEdge
 
 WIDTH, HEIGHT = 156.0, 50.0
 """Size of a node in pixels."""

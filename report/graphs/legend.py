@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnwise.report.graphs.diagram import Diagram
-from turnwise.report.graphs.style import CHARACTER, DIAMOND, DIAMOND_EDGE, FILL, LINE, colour, text
+from turncredit.report.graphs.diagram import Diagram
+from turncredit.report.graphs.style import CHARACTER, DIAMOND, DIAMOND_EDGE, FILL, LINE, colour, text
 
 _LEFT = 24.0
 _STEPS = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from turnwise.report.figures import Axes, Figure, new_figure, save_figure
-from turnwise.report.graphs.diagram import Diagram, DiagramEdge, DiagramNode
-from turnwise.report.graphs.layout import layout_of
-from turnwise.report.graphs.style import FILL, LOST_INK, WON_INK, colour, signed
+from turncredit.report.figures import Axes, Figure, new_figure, save_figure
+from turncredit.report.graphs.diagram import Diagram, DiagramEdge, DiagramNode
+from turncredit.report.graphs.layout import layout_of
+from turncredit.report.graphs.style import FILL, LOST_INK, WON_INK, colour, signed
 
 WIDTH = 3.3
 """Inches: a column of the usual two-column formats."""

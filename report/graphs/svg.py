@@ -10,10 +10,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from turnwise.report.graphs.diagram import KINDS, Diagram, DiagramEdge, DiagramNode
-from turnwise.report.graphs.layout import HEIGHT, WIDTH, DiagramLayout, Point, along, curve, layout_of
-from turnwise.report.graphs.legend import head
-from turnwise.report.graphs.style import (
+from turncredit.report.graphs.diagram import KINDS, Diagram, DiagramEdge, DiagramNode
+from turncredit.report.graphs.layout import HEIGHT, WIDTH, DiagramLayout, Point, along, curve, layout_of
+from turncredit.report.graphs.legend import head
+from turncredit.report.graphs.style import (
     CHARACTER,
     DIAMOND,
     DIAMOND_EDGE,

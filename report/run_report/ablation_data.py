@@ -1,4 +1,4 @@
-"""What a folder of `turnwise ablate` has to show: the results of its arms, and every run with its own pages.
+"""What a folder of `turncredit ablate` has to show: the results of its arms, and every run with its own pages.
 
 run              command, versions, notes
 results          arms with intervals and curves, paired differences with corrected p-values and verdicts, the runs
@@ -13,12 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.report.errors import ReportError
-from turnwise.report.run_report.revisions import Parts
-from turnwise.report.run_report.run_data import ChangedFiles, RunData, Stamp, read_evaluation, rounded, stamp_of
+from turncredit.report.errors import ReportError
+from turncredit.report.run_report.revisions import Parts
+from turncredit.report.run_report.run_data import ChangedFiles, RunData, Stamp, read_evaluation, rounded, stamp_of
 
 if TYPE_CHECKING:
-    from turnwise.ablation.plan import Ablation
+    from turncredit.ablation.plan import Ablation
 
 WARM = "warm start"
 
@@ -42,7 +42,7 @@ class AblationData:
     settings = None
 
     def __init__(self, path: Path, rules: str | Sequence[str] | None) -> None:
-        from turnwise.training.errors import TrainingError
+        from turncredit.training.errors import TrainingError
 
         self.path, self._rules = path, rules
         self._evaluations = ChangedFiles[Parts]()
@@ -64,7 +64,7 @@ class AblationData:
 
     def runs(self) -> dict[str, RunData]:
         """Return the runs that have begun, by their place in the plan: the warm starts, then arm by arm."""
-        from turnwise.report.run_report.settings import settings_of
+        from turncredit.report.run_report.settings import settings_of
 
         runs = {}
         for number, (name, seed, folder) in enumerate(self._places()):
@@ -77,8 +77,8 @@ class AblationData:
 
     def collect(self) -> Parts:
         """Return all parts but those of the runs, as they are now."""
-        from turnwise.agents.errors import AgentError
-        from turnwise.training.errors import TrainingError
+        from turncredit.agents.errors import AgentError
+        from turncredit.training.errors import TrainingError
 
         plan, notes = self._plan(), list[str]()
         parts: Parts = {}
@@ -97,19 +97,19 @@ class AblationData:
                 parts[f"evaluation/{number}"] = about | part
         parts["run"] = {
             "kind": "ablation", "name": self.path.name, "settings": [], "steps": 0, "notes": notes, "credit": [],
-            "creditText": [], "command": plan.command or f"turnwise ablate {self.path.name}",
+            "creditText": [], "command": plan.command or f"turncredit ablate {self.path.name}",
             "recorded": bool(plan.command), "env": results.get("env", ""), "versions": results.get("versions", {}),
         }  # fmt: skip
         return parts
 
     def _plan(self) -> Ablation:
-        from turnwise.ablation.plan import read_plan
+        from turncredit.ablation.plan import read_plan
 
         return read_plan(self.path)
 
     def _places(self) -> list[tuple[str, int, Path]]:
         """Return name, seed and folder of every run: the warm starts, then arm by arm."""
-        from turnwise.ablation.plan import WARM_START
+        from turncredit.ablation.plan import WARM_START
 
         plan = self._plan()
         arms = [(WARM, WARM_START), *((arm.name, arm.folder) for arm in plan.arms)]
@@ -152,8 +152,8 @@ class AblationData:
 
 
 def _results(plan: Ablation) -> Parts:
-    from turnwise.ablation.results import ablation_results
-    from turnwise.report.ablation_tables import estimates, short_labels, training_curves
+    from turncredit.ablation.results import ablation_results
+    from turncredit.report.ablation_tables import estimates, short_labels, training_curves
 
     results = ablation_results(plan)
     (after, rows), (while_training, curves) = estimates(results), training_curves(results)

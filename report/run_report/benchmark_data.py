@@ -1,4 +1,4 @@
-"""What a folder of `turnwise bench` has to show: its card, or what has been played so far, and every episode.
+"""What a folder of `turncredit bench` has to show: its card, or what has been played so far, and every episode.
 
 run              name of the player, command, machine, notes
 card             the panels: success with intervals beside the baselines, turns, tokens, seconds, cost
@@ -13,13 +13,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.report.errors import ReportError
-from turnwise.report.run_report.revisions import Parts
-from turnwise.report.run_report.run_data import ChangedFiles, evaluation, rounded, stamp_of, summary_of
+from turncredit.report.errors import ReportError
+from turncredit.report.run_report.revisions import Parts
+from turncredit.report.run_report.run_data import ChangedFiles, evaluation, rounded, stamp_of, summary_of
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.results import EpisodeRow, EvaluationResult
+    from turncredit.evaluation.benchmark_card import Card, CardPanel
+    from turncredit.evaluation.results import EpisodeRow, EvaluationResult
 
 CARD, STATE = "card.json", "state.json"
 _EFFORT = ("turns", "unparsable", "inadmissible", "truncated", "prompt_tokens", "response_tokens", "cost", "counted",
@@ -52,9 +52,9 @@ class BenchmarkData:
     settings = None
 
     def __init__(self, path: Path, against: tuple[Path, ...] = ()) -> None:
-        from turnwise.agents.errors import EvaluationError
-        from turnwise.evaluation.benchmark_card import Card
-        from turnwise.evaluation.shipped_suites import baseline_cards
+        from turncredit.agents.errors import EvaluationError
+        from turncredit.evaluation.benchmark_card import Card
+        from turncredit.evaluation.shipped_suites import baseline_cards
 
         self.path = path
         self._summaries = ChangedFiles[Parts]()
@@ -108,9 +108,9 @@ class BenchmarkData:
         return {name: file for name in names if (file := self.path / f"{name}.jsonl").is_file()}
 
     def _state(self) -> Mapping[str, object]:
-        from turnwise.agents.errors import EvaluationError
-        from turnwise.agents.files.json_files import read_json
-        from turnwise.evaluation.benchmark import VERSION
+        from turncredit.agents.errors import EvaluationError
+        from turncredit.agents.files.json_files import read_json
+        from turncredit.evaluation.benchmark import VERSION
 
         try:
             panels = read_json(self.path / STATE, "the state of a benchmark", "identity", VERSION)["panels"]
@@ -120,8 +120,8 @@ class BenchmarkData:
 
     def _card(self, notes: list[str]) -> tuple[Card, bool]:
         """Return the card, and whether it is finished; otherwise a card of the episodes that are stored so far."""
-        from turnwise.agents.errors import EvaluationError
-        from turnwise.evaluation.benchmark_card import Card
+        from turncredit.agents.errors import EvaluationError
+        from turncredit.evaluation.benchmark_card import Card
 
         card_panels = {}
         name, suite, about, finished = self.path.name, "", dict[str, Any](), False
@@ -146,10 +146,10 @@ class BenchmarkData:
 
     def _so_far(self, name: str, state: Mapping[str, object]) -> CardPanel | None:
         """Return what has been played of a panel that no card has."""
-        from turnwise.evaluation.benchmark_card import CardPanel
-        from turnwise.evaluation.panels import Panel
-        from turnwise.evaluation.results import EpisodeRow, EvaluationResult
-        from turnwise.report.run_report.iterations import read
+        from turncredit.evaluation.benchmark_card import CardPanel
+        from turncredit.evaluation.panels import Panel
+        from turncredit.evaluation.results import EpisodeRow, EvaluationResult
+        from turncredit.report.run_report.iterations import read
 
         file = self.path / f"{name}.jsonl"
         stamp, made = stamp_of(file), self._results.get(file)
@@ -234,7 +234,7 @@ def _rate(result: EvaluationResult) -> Parts:
 
 def _rows(card: Card, digests: set[str]) -> list[object]:
     """Return the episodes of a card on panels with these digests; the type of a row is the panel's name."""
-    from turnwise.evaluation.panels import panel_json
+    from turncredit.evaluation.panels import panel_json
 
     rows: list[object] = []
     for panel in card.panels:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Trajectory, Turn
+    from turncredit.agents.trajectory import Trajectory, Turn
 
 LAST = 3
 """Number of last turns that decide whether an episode ended in unreadable or refused answers."""

@@ -16,10 +16,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
-from turnwise.report.errors import ReportError
-from turnwise.report.run_report import iterations
-from turnwise.report.run_report.report_data import ReportData, open_report
-from turnwise.report.run_report.screens import Screens
+from turncredit.report.errors import ReportError
+from turncredit.report.run_report import iterations
+from turncredit.report.run_report.report_data import ReportData, open_report
+from turncredit.report.run_report.screens import Screens
 
 SCRIPTS = (
     "elements.js",
@@ -181,8 +181,8 @@ def write_report(
         CreditError: a credit rule is unknown.
         StoreError: the file cannot be written.
     """
-    from turnwise.agents.files.json_files import require_writable, write_text
-    from turnwise.agents.files.trajectory_files import read_trajectories
+    from turncredit.agents.files.json_files import require_writable, write_text
+    from turncredit.agents.files.trajectory_files import read_trajectories
 
     data = open_report(Path(path), credit, tuple(map(Path, against)))
     if Path(path).is_file() and next(read_trajectories(Path(path)), None) is None:
@@ -250,4 +250,4 @@ def _digest(text: str) -> str:
 
 @cache
 def _read(name: str) -> str:
-    return (files("turnwise.report.run_report") / "page" / name).read_text(encoding="utf-8")
+    return (files("turncredit.report.run_report") / "page" / name).read_text(encoding="utf-8")

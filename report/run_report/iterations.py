@@ -16,16 +16,16 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.report.run_report.drawn_groups import drawn_groups
-from turnwise.report.run_report.endings import ending, repeated
-from turnwise.report.run_report.revisions import Parts
+from turncredit.report.run_report.drawn_groups import drawn_groups
+from turncredit.report.run_report.endings import ending, repeated
+from turncredit.report.run_report.revisions import Parts
 
 if TYPE_CHECKING:
-    from turnwise.agents.steps import Anchor
-    from turnwise.agents.trajectory import Group, Trajectory, Turn
-    from turnwise.credit import Advantages, Steps
-    from turnwise.report.credit_settings import CreditSettings
-    from turnwise.training.sampling.sampling_files import CreditedGroups
+    from turncredit.agents.steps import Anchor
+    from turncredit.agents.trajectory import Group, Trajectory, Turn
+    from turncredit.credit import Advantages, Steps
+    from turncredit.report.credit_settings import CreditSettings
+    from turncredit.training.sampling.sampling_files import CreditedGroups
 
 LONGEST = 20_000
 """Characters of one text that the report keeps: the first half of them from its beginning, the rest from its end."""
@@ -55,9 +55,9 @@ class Iteration:
 
 def read(file: Path, number: int) -> Iteration:
     """Return everything that is whole in a file of trajectories, which may still be growing."""
-    from turnwise.agents.errors import StoreError
-    from turnwise.agents.files.trajectory_files import read_trajectories
-    from turnwise.agents.trajectory import grouped
+    from turncredit.agents.errors import StoreError
+    from turncredit.agents.files.trajectory_files import read_trajectories
+    from turncredit.agents.trajectory import grouped
 
     trajectories: list[Trajectory] = []
     notes: list[str] = []
@@ -85,7 +85,7 @@ def _last_attempts(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
 
 def _sampling(file: Path, number: int, notes: list[str]) -> list[Parts] | None:
     """Return what was drawn for an iteration; None where that is not written down, or cannot be read."""
-    from turnwise.training.sampling.sampling_files import sampled_entries
+    from turncredit.training.sampling.sampling_files import sampled_entries
 
     try:
         return sampled_entries(file)
@@ -192,7 +192,7 @@ class Strings:
 
 
 def _member(trajectory: Trajectory, strings: Strings, credited: dict[str, Parts], anchor: Anchor) -> Parts:
-    from turnwise.agents.steps import anchors_of
+    from turncredit.agents.steps import anchors_of
 
     played = trajectory.turns
 
@@ -249,9 +249,9 @@ def _credit(iteration: Iteration, settings: CreditSettings | None, notes: list[s
     """
     if settings is None:
         return {}
-    from turnwise.agents.errors import StepsError
-    from turnwise.agents.steps import steps_of
-    from turnwise.credit import CreditError
+    from turncredit.agents.errors import StepsError
+    from turncredit.agents.steps import steps_of
+    from turncredit.credit import CreditError
 
     seen = _seen(iteration, notes)
     masked = frozenset[str]() if seen is None else seen.masked
@@ -274,13 +274,13 @@ def _credit(iteration: Iteration, settings: CreditSettings | None, notes: list[s
 
 
 def _truth(iteration: Iteration, settings: CreditSettings | None, notes: list[str]) -> dict[str, Parts]:
-    """Return the true advantages by trajectory, as one more rule, where `turnwise credit --truth` has played forks."""
+    """Return the true advantages by trajectory, as one more rule, where `turncredit credit --truth` played forks."""
     if settings is None or iteration.file is None:
         return {}
-    from turnwise.agents.errors import StoreError
-    from turnwise.report.truth_scores import return_options
-    from turnwise.training.truth.fork_records import ForkFile, truth_file
-    from turnwise.training.truth.measuring import TruthTable
+    from turncredit.agents.errors import StoreError
+    from turncredit.report.truth_scores import return_options
+    from turncredit.training.truth.fork_records import ForkFile, truth_file
+    from turncredit.training.truth.measuring import TruthTable
 
     path = truth_file(iteration.file)
     if not path.exists():
@@ -308,7 +308,7 @@ def _seen(iteration: Iteration, notes: list[str]) -> CreditedGroups | None:
     """Return what the run's credit saw of an iteration; None: all groups, as they are stored."""
     if iteration.sampling is None or iteration.file is None:
         return None
-    from turnwise.training.sampling.sampling_files import credited_groups
+    from turncredit.training.sampling.sampling_files import credited_groups
 
     trajectories = [member for group in iteration.groups for member in group.trajectories]
     with warnings.catch_warnings(record=True) as caught:

@@ -10,20 +10,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from turnwise.report.errors import ReportError
-from turnwise.report.run_report import iterations
-from turnwise.report.run_report.ablation_data import AblationData, is_ablation
-from turnwise.report.run_report.benchmark_data import BenchmarkData, card_file, is_benchmark
-from turnwise.report.run_report.revisions import Parts, Revisions
-from turnwise.report.run_report.run_data import ChangedFiles, RunData, iteration_stamp
-from turnwise.report.run_report.screens import ScreenReplay, Screens
-from turnwise.report.run_report.settings import settings_of
-from turnwise.report.run_report.token_pieces import pieces_of
-from turnwise.training.config.file_options import require_safe_env
+from turncredit.report.errors import ReportError
+from turncredit.report.run_report import iterations
+from turncredit.report.run_report.ablation_data import AblationData, is_ablation
+from turncredit.report.run_report.benchmark_data import BenchmarkData, card_file, is_benchmark
+from turncredit.report.run_report.revisions import Parts, Revisions
+from turncredit.report.run_report.run_data import ChangedFiles, RunData, iteration_stamp
+from turncredit.report.run_report.screens import ScreenReplay, Screens
+from turncredit.report.run_report.settings import settings_of
+from turncredit.report.run_report.token_pieces import pieces_of
+from turncredit.training.config.file_options import require_safe_env
 
 if TYPE_CHECKING:
-    from turnwise.report.credit_settings import CreditSettings
-    from turnwise.report.run_report.iterations import Iteration, Pieces
+    from turncredit.report.credit_settings import CreditSettings
+    from turncredit.report.run_report.iterations import Iteration, Pieces
 
 
 class Source(Protocol):

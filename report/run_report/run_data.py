@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from turnwise.agents.interchange.imported_folder import IMPORT_FILE
-from turnwise.report.errors import ReportError
-from turnwise.report.run_report import iterations
-from turnwise.report.run_report.revisions import Parts
-from turnwise.tools.bounded_input import MAX_SETTINGS, read_json, read_text
-from turnwise.training.run_folder.paths import COMMANDS, RUN_FILE, run_of
+from turncredit.agents.interchange.imported_folder import IMPORT_FILE
+from turncredit.report.errors import ReportError
+from turncredit.report.run_report import iterations
+from turncredit.report.run_report.revisions import Parts
+from turncredit.tools.bounded_input import MAX_SETTINGS, read_json, read_text
+from turncredit.training.run_folder.paths import COMMANDS, RUN_FILE, run_of
 
 if TYPE_CHECKING:
-    from turnwise.report.credit_settings import CreditSettings
+    from turncredit.report.credit_settings import CreditSettings
 
 Made = TypeVar("Made")
 Stamp = tuple[int, ...]
@@ -68,7 +68,7 @@ def stamp_of(file: Path) -> Stamp | None:
 
 def iteration_stamp(file: Path) -> Stamp | None:
     """Return the stamp of a file of trajectories, with that of what was drawn for its iteration."""
-    from turnwise.training.sampling.sampling_files import sampling_file
+    from turncredit.training.sampling.sampling_files import sampling_file
 
     stamp, drawn = stamp_of(file), sampling_file(file)
     return None if stamp is None else (*stamp, *((drawn and stamp_of(drawn)) or ()))
@@ -136,7 +136,7 @@ class RunData:
         return run.env.id, run.env.arguments()
 
     def _read_events(self, parts: Parts) -> None:
-        from turnwise.training.run_folder.metrics import read_events
+        from turncredit.training.run_folder.metrics import read_events
 
         for number, event in enumerate(read_events(self.path / "metrics.jsonl")):
             if event.get("phase") not in _QUIET:
@@ -185,7 +185,7 @@ def evaluation(content: Mapping[str, Any], panel: str | None = None) -> Parts:
         content: of the file of an evaluation.
         panel: what stands in place of the type of the task; None: the type itself.
     """
-    from turnwise.envs.parts import part_names, part_of
+    from turncredit.envs.parts import part_names, part_of
 
     key = panel_key(content["panel"])
     parts = part_names(str(content["panel"]["env"]), content["panel"]["kwargs"])
@@ -232,9 +232,9 @@ def _describe_import(path: Path, part: Parts) -> None:
 
 
 def _describe_settings(path: Path, part: Parts) -> None:
-    from turnwise.training.config.run import Run
-    from turnwise.training.credit_by_part import parts_of_run
-    from turnwise.training.errors import TrainingError
+    from turncredit.training.config.run import Run
+    from turncredit.training.credit_by_part import parts_of_run
+    from turncredit.training.errors import TrainingError
 
     try:
         run = Run.load(path / RUN_FILE)
@@ -271,7 +271,7 @@ def _describe_command(path: Path, part: Parts) -> None:
     if first:
         part |= {"command": first, "recorded": True}
     elif (path / RUN_FILE).is_file():
-        part |= {"command": shlex.join(["turnwise", "train", f"{path.resolve().name}/{RUN_FILE}"]), "recorded": False}
+        part |= {"command": shlex.join(["turncredit", "train", f"{path.resolve().name}/{RUN_FILE}"]), "recorded": False}
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:

@@ -14,19 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.root_errors import ImageError
-from turnwise.envs.info import TOUCH
-from turnwise.report.errors import ReportError
-from turnwise.report.run_report.revisions import Parts
+from turncredit.agents.root_errors import ImageError
+from turncredit.envs.info import TOUCH
+from turncredit.report.errors import ReportError
+from turncredit.report.run_report.revisions import Parts
 
 if TYPE_CHECKING:
     import gymnasium
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.agents.content import ImagePart
-    from turnwise.agents.trajectory import Trajectory
-    from turnwise.report.run_report.iterations import Iteration
+    from turncredit.agents.content import ImagePart
+    from turncredit.agents.trajectory import Trajectory
+    from turncredit.report.run_report.iterations import Iteration
 
 Picture = Any
 """What an environment draws: an array or a list of numbers, uint8 [H, W, 3]."""
@@ -102,7 +102,7 @@ class Screens:
 
     def picture(self, picture: Picture) -> int:
         """Return the position of a picture of an environment."""
-        from turnwise.agents.samplers.openai.messages import data_url
+        from turncredit.agents.samplers.openai.messages import data_url
 
         return self._position(data_url(_small(picture)))
 
@@ -154,7 +154,7 @@ class ScreenReplay:
     """
 
     def __init__(self, env_id: str, kwargs: Mapping[str, object]) -> None:
-        from turnwise.envs import make
+        from turncredit.envs import make
 
         try:
             env = make(env_id, **kwargs)
@@ -220,14 +220,14 @@ class ScreenReplay:
             yield *self._look(observation), touch
 
     def _look(self, observation: object) -> tuple[str, Picture]:
-        from turnwise.agents.content import read_observation
+        from turncredit.agents.content import read_observation
 
         text, images = read_observation(observation)
         return text, images[0].image if images else self._env.render()
 
 
 def _has_images(env: gymnasium.Env[Any, Any]) -> bool:
-    from turnwise.agents.content import has_images
+    from turncredit.agents.content import has_images
 
     return has_images(env.observation_space)
 

@@ -1,7 +1,7 @@
 """A live report on this machine: the page, what is new since a revision, and the turns of an iteration on request.
 
-It listens on 127.0.0.1 only, keeps other web sites away (`turnwise.processes.request_guard`), and reads only the folder
-that it was started for: a request holds numbers, never a path.
+It listens on 127.0.0.1 only, keeps other web sites away (`turncredit.processes.request_guard`), and reads only the
+folder that it was started for: a request holds numbers, never a path.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from turnwise.processes.request_guard import refusal, rules_for
-from turnwise.report.run_report import iterations
-from turnwise.report.run_report.html import page
-from turnwise.report.run_report.screens import Screens
+from turncredit.processes.request_guard import refusal, rules_for
+from turncredit.report.run_report import iterations
+from turncredit.report.run_report.html import page
+from turncredit.report.run_report.screens import Screens
 
 if TYPE_CHECKING:
-    from turnwise.report.run_report.report_data import ReportData
+    from turncredit.report.run_report.report_data import ReportData
 
 HOST = "127.0.0.1"
 _CHUNK = re.compile(r"/(\d{1,4}:)?(turns|tokens|screens)/(\d{1,9})(?:/(\d{1,9}))?")

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.report.credit_settings import credit_settings
+from turncredit.report.credit_settings import credit_settings
 
 if TYPE_CHECKING:
-    from turnwise.report.credit_settings import CreditSettings
+    from turncredit.report.credit_settings import CreditSettings
 
 RULES = "gigpo,grpo"
 
 
 def settings_of(path: Path, rules: str | Sequence[str] | None) -> CreditSettings | None:
     """Return the credit rules of the run, or those that were asked for; None if the run's settings cannot be read."""
-    from turnwise.training.errors import ConfigError
+    from turncredit.training.errors import ConfigError
 
     try:
         return credit_settings(path, rules, {}, None, RULES)

@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.tools.bounded_input import read_json
+from turncredit.tools.bounded_input import read_json
 
 if TYPE_CHECKING:
-    from turnwise.report.run_report.iterations import Pieces
+    from turncredit.report.run_report.iterations import Pieces
 
 _FILE = "tokenizer_config.json"
 
@@ -21,7 +21,7 @@ def pieces_of(path: Path) -> Pieces | None:
     the checkpoint that played it. A token that is a part of
     a character has the text "\\ufffd".
     """
-    from turnwise.agents.models.tokenization import codec_of
+    from turncredit.agents.models.tokenization import codec_of
 
     tokenizer = next(filter(None, map(_tokenizer_in, _places(path))), None)
     if tokenizer is None:
@@ -49,8 +49,8 @@ def _played_by(folder: Path) -> list[Path]:
 
 def _places(path: Path) -> list[Path]:
     """Return the folders that may hold the tokenizer, the best first."""
-    from turnwise.training.errors import TrainingError
-    from turnwise.training.run_folder.paths import run_of
+    from turncredit.training.errors import TrainingError
+    from turncredit.training.run_folder.paths import run_of
 
     folder = path if path.is_dir() else path.parent
     places = [*_played_by(folder), *sorted((folder / "checkpoints").glob("[0-9]*"), reverse=True), folder / "final"]
@@ -65,7 +65,7 @@ def _places(path: Path) -> list[Path]:
 
 def _tokenizer_in(folder: Path) -> Any:
     """Return the tokenizer of a folder; None if it cannot be read, as in half a checkpoint."""
-    from turnwise.agents.models.model_folder import quiet, transformers_library
+    from turncredit.agents.models.model_folder import quiet, transformers_library
 
     try:
         library = transformers_library()

@@ -2,5 +2,5 @@
 
 Three formats are understood: rows of turns with the parameters of GiGPO or HGPO, named cases with inputs and
 hyperparameters, and losses on batches of tokens. The tables in `names` map their inputs, hyperparameters and results to
-turnwise's. A name without a counterpart stays as it is, and `turnwise verify` refuses the case by that name.
+turncredit's. A name without a counterpart stays as it is, and `turncredit verify` refuses the case by that name.
 """

@@ -104,7 +104,7 @@ def method_of(name: str) -> str:
     >>> method_of("GRPO_zero_variance"), method_of("pass_k"), method_of("frobnicate")
     ('grpo', 'passk', 'frobnicate')
     """
-    from turnwise.credit import rules
+    from turncredit.credit import rules
 
     methods = {ours.replace("_", ""): ours for ours in (*rules(), *SPECIAL)}
     methods |= {other.replace("_", ""): ours for other, ours in names.ALIASES.items()}
@@ -115,7 +115,7 @@ def method_of(name: str) -> str:
 
 def by_columns(case: NamedCase) -> None:
     """Inputs are columns, hyperparameters are options."""
-    from turnwise.credit import rules
+    from turncredit.credit import rules
 
     rule, right = rules().get(case.method), case.inputs.get("correct")
     table = case.table()

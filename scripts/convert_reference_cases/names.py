@@ -1,4 +1,4 @@
-"""The names that older files of reference cases use, and turnwise's own: as tables."""
+"""The names that older files of reference cases use, and turncredit's own: as tables."""
 
 from __future__ import annotations
 

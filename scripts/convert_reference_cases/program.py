@@ -15,9 +15,9 @@ from convert_reference_cases.losses import batch_of, loss_cases
 from convert_reference_cases.named import named_cases
 from convert_reference_cases.names import Values
 from convert_reference_cases.rows import rows_cases
-from turnwise.cli.console import warn
-from turnwise.cli.errors import UserError, sentence_of
-from turnwise.cli.reference.cases import FORMAT
+from turncredit.cli.console import warn
+from turncredit.cli.errors import UserError, sentence_of
+from turncredit.cli.reference.cases import FORMAT
 
 
 def convert(content: Any) -> tuple[Values, list[str]]:

@@ -12,23 +12,23 @@ import pytest
 import toys.corridor
 from toys.training_helpers import trajectory, turn
 
-import turnwise.ablation.process_pool as crew_module
-from turnwise.ablation.credit_agreement import credit_agreement
-from turnwise.ablation.plan import Arm, check, is_axis, open_folder, plan, read_plan, split
-from turnwise.ablation.process_pool import PooledRun, train_all
-from turnwise.ablation.process_worker import TimeLimit
-from turnwise.ablation.results import ablation_results
-from turnwise.ablation.summary import summary
-from turnwise.agents.files.json_files import write_text
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.credit import CreditError, UnknownRule
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
-from turnwise.evaluation.seed_statistics import student_quantile
-from turnwise.training import Run
-from turnwise.training.config.differences import differences
-from turnwise.training.config.section_tables import StalenessSection
-from turnwise.training.errors import ConfigError, RunExists, TrainingError
+import turncredit.ablation.process_pool as crew_module
+from turncredit.ablation.credit_agreement import credit_agreement
+from turncredit.ablation.plan import Arm, check, is_axis, open_folder, plan, read_plan, split
+from turncredit.ablation.process_pool import PooledRun, train_all
+from turncredit.ablation.process_worker import TimeLimit
+from turncredit.ablation.results import ablation_results
+from turncredit.ablation.summary import summary
+from turncredit.agents.files.json_files import write_text
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.credit import CreditError, UnknownRule
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.evaluation.seed_statistics import student_quantile
+from turncredit.training import Run
+from turncredit.training.config.differences import differences
+from turncredit.training.config.section_tables import StalenessSection
+from turncredit.training.errors import ConfigError, RunExists, TrainingError
 
 ENV = f"toys.corridor:{toys.corridor.ID}"
 TABLE = {
@@ -513,7 +513,7 @@ def test_arms_are_slugs_of_their_names():
 
 def test_a_run_leaves_the_time_that_its_evaluation_takes(monkeypatch):
     clock = {"now": 0.0}
-    monkeypatch.setattr("turnwise.ablation.process_worker.time.monotonic", lambda: clock["now"])
+    monkeypatch.setattr("turncredit.ablation.process_worker.time.monotonic", lambda: clock["now"])
     limit, events = TimeLimit(100.0), []
     watch = limit.watched(events.append)
     tick = {"phase": "tick", "what": "rollout"}

@@ -13,20 +13,20 @@ import toys.corridor
 
 pytest.importorskip("torch")
 
-import turnwise.training.evaluation as evaluation
-from turnwise.ablation.plan import Ablation, is_axis, plan
-from turnwise.ablation.process_pool import PooledRun
-from turnwise.ablation.results import ablation_results
-from turnwise.agents.models.model_folder import load_model
-from turnwise.cli.ablate import AblationProgress, jobs_of
-from turnwise.training import Run, train
-from turnwise.training.run_folder.metrics import read_events
-from turnwise.training.shared_evaluations import SharedEvaluations
+import turncredit.training.evaluation as evaluation
+from turncredit.ablation.plan import Ablation, is_axis, plan
+from turncredit.ablation.process_pool import PooledRun
+from turncredit.ablation.results import ablation_results
+from turncredit.agents.models.model_folder import load_model
+from turncredit.cli.ablate import AblationProgress, jobs_of
+from turncredit.training import Run, train
+from turncredit.training.run_folder.metrics import read_events
+from turncredit.training.shared_evaluations import SharedEvaluations
 
 HOLD = """
 import sys
 from pathlib import Path
-from turnwise.agents.files.folder_lock import locked
+from turncredit.agents.files.folder_lock import locked
 
 with locked(Path(sys.argv[1]), "evaluating for"):
     print("locked", flush=True)

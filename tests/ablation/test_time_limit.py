@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 import toys.corridor
 
-import turnwise.ablation.process_worker as worker
-from turnwise.training import Run
-from turnwise.training.run_folder.metrics import read_events
+import turncredit.ablation.process_worker as worker
+from turncredit.training import Run
+from turncredit.training.run_folder.metrics import read_events
 
 pytest.importorskip("torch")
 

@@ -16,19 +16,19 @@ from toys.chat_tokenizers import ENDS, SPECIALS, made
 from toys.tokens import CHATML
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.models.model_folder import end_tokens_of
-from turnwise.agents.models.tokenization import AnswerEnd, answer_text, codec_of
-from turnwise.agents.prompts.chat_template import ChatTemplate
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.prompts.prompt import Conversation, Window
-from turnwise.agents.prompts.templates import PLAIN
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.scripted import Scripted
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.samplers.vllm.answer import PartialAnswer
-from turnwise.training.learner.policy import build_tokenizer, save_policy
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.models.model_folder import end_tokens_of
+from turncredit.agents.models.tokenization import AnswerEnd, answer_text, codec_of
+from turncredit.agents.prompts.chat_template import ChatTemplate
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.prompts.prompt import Conversation, Window
+from turncredit.agents.prompts.templates import PLAIN
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.scripted import Scripted
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.samplers.vllm.answer import PartialAnswer
+from turncredit.training.learner.policy import build_tokenizer, save_policy
 
 ANSWER = "go east"
 ROOMS = ["You are in room 1.", "It is room 2, with a lamp."]
@@ -204,8 +204,8 @@ def test_an_engine_is_told_the_end_and_its_parts_are_joined() -> None:
             self.token_ids = ids
             self.logprobs = [{one: type("L", (), {"logprob": -1.0})} for one in ids]
 
-    from turnwise.agents.prompts.prompt import View
-    from turnwise.agents.samplers.base import Request
+    from turncredit.agents.prompts.prompt import View
+    from turncredit.agents.samplers.base import Request
 
     tokenizer = tokenizer_of(CHATML, NONE)
     view = View(start="", observation="", admissible=None, turn=0)
@@ -229,9 +229,9 @@ def test_the_experts_of_an_answer_are_those_of_its_first_computation() -> None:
             self.token_ids, self.routed_experts = ids, experts
             self.logprobs = [{one: type("L", (), {"logprob": -1.0})} for one in ids]
 
-    from turnwise.agents.errors import RequestFailed
-    from turnwise.agents.prompts.prompt import View
-    from turnwise.agents.samplers.base import Request
+    from turncredit.agents.errors import RequestFailed
+    from turncredit.agents.prompts.prompt import View
+    from turncredit.agents.samplers.base import Request
 
     def table(tokens: int, value: int, kind: str = "uint8") -> Any:
         return np.full((tokens, 3, 2), value, dtype=kind)

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.background import BackgroundLoop
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.samplers.background import BackgroundLoop
 
 
 async def where() -> tuple[str, int]:
@@ -32,7 +32,7 @@ def test_errors_reach_the_caller() -> None:
         asyncio.run(background.run(fail()))
     with pytest.raises(ZeroDivisionError, match="divided"):
         background.call(fail())
-    assert background.call(where())[0] == "turnwise-engine"  # an error does not end the thread
+    assert background.call(where())[0] == "turncredit-engine"  # an error does not end the thread
     background.close()
 
 
@@ -90,7 +90,7 @@ def test_close_cancels_what_runs_and_may_be_called_twice() -> None:
     background.close()
     with pytest.raises(SamplerError, match="closed"):
         asyncio.run(background.run(where()))
-    assert "turnwise-engine" not in {thread.name for thread in threading.enumerate()}
+    assert "turncredit-engine" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_close_before_the_first_use_starts_no_thread() -> None:

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from toys.corridor import Corridor
 from toys.tokens import Bytes
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EvaluationError
-from turnwise.agents.files.trajectory_files import from_json, to_json
-from turnwise.agents.prompts.prompt import Conversation, Window
-from turnwise.agents.prompts.templates import REACT
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers import Completion, Request
-from turnwise.agents.samplers.scripted import Scripted
-from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EvaluationError
+from turncredit.agents.files.trajectory_files import from_json, to_json
+from turncredit.agents.prompts.prompt import Conversation, Window
+from turncredit.agents.prompts.templates import REACT
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers import Completion, Request
+from turncredit.agents.samplers.scripted import Scripted
+from turncredit.evaluation.comparison import compare
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
 
 TEXTS = st.lists(
     st.one_of(

@@ -10,13 +10,13 @@ pytest.importorskip("transformers")
 
 from toys.chat_tokenizers import ENDS, SPECIALS, made
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import PromptError
-from turnwise.agents.prompts.chat_template import TemplateFacts, chat_fields, template_facts
-from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.prompts.prompt import Conversation, Window
-from turnwise.agents.prompts.templates import PLAIN, Template
-from turnwise.training.learner.policy import build_tokenizer
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import PromptError
+from turncredit.agents.prompts.chat_template import TemplateFacts, chat_fields, template_facts
+from turncredit.agents.prompts.dialogue import Dialogue, Prompt
+from turncredit.agents.prompts.prompt import Conversation, Window
+from turncredit.agents.prompts.templates import PLAIN, Template
+from turncredit.training.learner.policy import build_tokenizer
 
 APPENDS = ["chatml", "llama3", "qwen25", "mistral", "gemma", "phi"]
 DROPS = ["qwen3", "deepseek"]

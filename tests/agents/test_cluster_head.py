@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 from toys.waiting import eventually
 
-from turnwise.agents.cluster import head
-from turnwise.agents.errors import EngineFailed
+from turncredit.agents.cluster import head
+from turncredit.agents.errors import EngineFailed
 
 SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
@@ -63,5 +63,5 @@ def test_a_watch_that_is_stopped_tells_nothing(monkeypatch: pytest.MonkeyPatch) 
     with server(SETTINGS) as address:
         watch = head.HeadWatch(address)
         watch.stop()
-    assert eventually(lambda: all(one.name != "turnwise-cluster-head" for one in threading.enumerate()))
+    assert eventually(lambda: all(one.name != "turncredit-cluster-head" for one in threading.enumerate()))
     assert not watch.lost

@@ -22,14 +22,14 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 
-from turnwise.agents.cluster import connection, head  # noqa: E402
-from turnwise.agents.cluster.checks import check_address  # noqa: E402
-from turnwise.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
-from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
-from turnwise.agents.errors import SamplerError  # noqa: E402
-from turnwise.agents.prompts.prompt import View  # noqa: E402
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings  # noqa: E402
-from turnwise.cli import doctor  # noqa: E402
+from turncredit.agents.cluster import connection, head  # noqa: E402
+from turncredit.agents.cluster.checks import check_address  # noqa: E402
+from turncredit.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
+from turncredit.agents.cluster.sampler import ClusterSampler  # noqa: E402
+from turncredit.agents.errors import SamplerError  # noqa: E402
+from turncredit.agents.prompts.prompt import View  # noqa: E402
+from turncredit.agents.samplers.base import Completion, Request, SamplerSettings  # noqa: E402
+from turncredit.cli import doctor  # noqa: E402
 
 pytestmark = pytest.mark.waits
 
@@ -65,7 +65,7 @@ def test_engines_use_nodes_that_join_late_and_outlive_nodes_that_leave(nodes: No
     joined = Cluster(settings)
     with ThreadPoolExecutor(1) as threads:
         opening = threads.submit(ClusterSampler, TOY, SamplerSettings(options={"seconds": 0.2}), settings)
-        assert eventually(lambda: any(one.name == "turnwise-cluster" for one in threading.enumerate()))
+        assert eventually(lambda: any(one.name == "turncredit-cluster" for one in threading.enumerate()))
         added = nodes.add_node(**NODE)
         sampler = opening.result()
     try:
@@ -189,7 +189,7 @@ def test_a_node_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 HEAD = """
 from ray.cluster_utils import Cluster
-from turnwise.agents.cluster.connection import patient_start
+from turncredit.agents.cluster.connection import patient_start
 
 node = {"num_cpus": 1, "object_store_memory": 2**27, "include_dashboard": False}
 with patient_start():
@@ -202,8 +202,8 @@ JOIN = """
 import functools
 import sys
 from ray._private import services
-from turnwise.agents.cluster.connection import Cluster, ClusterSettings
-from turnwise.agents.errors import SamplerError
+from turncredit.agents.cluster.connection import Cluster, ClusterSettings
+from turncredit.agents.errors import SamplerError
 
 services.find_gcs_addresses = functools.cache(frozenset)  # of other clusters on this machine
 try:

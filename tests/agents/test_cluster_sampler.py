@@ -22,19 +22,19 @@ from toys.waiting import eventually
 ray = pytest.importorskip("ray")
 torch = pytest.importorskip("torch")
 
-from turnwise.agents.agent import Agent  # noqa: E402
-from turnwise.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
-from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
-from turnwise.agents.errors import (  # noqa: E402
+from turncredit.agents.agent import Agent  # noqa: E402
+from turncredit.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
+from turncredit.agents.cluster.sampler import ClusterSampler  # noqa: E402
+from turncredit.agents.errors import (  # noqa: E402
     ContextOverflow,
     EngineFailed,
     RequestFailed,
     SamplerError,
 )
-from turnwise.agents.prompts.prompt import View  # noqa: E402
-from turnwise.agents.rollouts.rollout import rollout  # noqa: E402
-from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings  # noqa: E402
-from turnwise.agents.trajectory import Trajectory, token_versions  # noqa: E402
+from turncredit.agents.prompts.prompt import View  # noqa: E402
+from turncredit.agents.rollouts.rollout import rollout  # noqa: E402
+from turncredit.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings  # noqa: E402
+from turncredit.agents.trajectory import Trajectory, token_versions  # noqa: E402
 
 pytestmark = pytest.mark.waits
 
@@ -110,7 +110,7 @@ def test_a_rollout_gives_the_same_trajectories_as_without_a_cluster() -> None:
 
 @pytest.mark.slow
 def test_a_model_plays_the_same_on_two_engines_as_in_this_process(tmp_path: Path) -> None:
-    from turnwise.training.learner.policy import build_policy, save_policy
+    from turncredit.training.learner.policy import build_policy, save_policy
 
     texts = ["You are in room 1. go east go west take key"] * 3
     module, tokenizer = build_policy(texts, vocab=300, hidden=32, layers=2, heads=2, context=512, seed=1)
@@ -261,7 +261,7 @@ def test_engines_that_cannot_be_interrupted_answer_first(toy: ClusterSampler) ->
 
 @pytest.mark.slow
 def test_answers_of_a_model_go_on_under_new_weights_and_a_lost_engine_begins_again(tmp_path: Path) -> None:
-    from turnwise.training.learner.policy import build_policy, save_policy
+    from turncredit.training.learner.policy import build_policy, save_policy
 
     old, tokenizer = build_policy(["a b c d e f g"] * 3, vocab=300, hidden=64, layers=4, heads=2, context=2000, seed=1)
     save_policy(old, tokenizer, tmp_path)
@@ -352,7 +352,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(monkeypatch: pytest.Monkey
     with pytest.raises(SamplerError, match="module cannot be shared"):
         opened(settings=SamplerSettings(module=object()))
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(SamplerError, match=r"install 'turnwise\[ray\]"):
+    with pytest.raises(SamplerError, match=r"install 'turncredit\[ray\]"):
         opened()
 
 

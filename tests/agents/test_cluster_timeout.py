@@ -14,13 +14,13 @@ pytest.importorskip("ray")
 
 import torch
 
-from turnwise.agents.cluster import sampler as cluster_sampler
-from turnwise.agents.cluster.connection import Cluster, ClusterSettings
-from turnwise.agents.cluster.engine_host import EngineHost
-from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
-from turnwise.registry import import_rules
+from turncredit.agents.cluster import sampler as cluster_sampler
+from turncredit.agents.cluster.connection import Cluster, ClusterSettings
+from turncredit.agents.cluster.engine_host import EngineHost
+from turncredit.agents.cluster.sampler import ClusterSampler
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
+from turncredit.registry import import_rules
 
 VIEW = View("look", "look", ("go east",), 0)
 

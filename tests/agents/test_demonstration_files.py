@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.files import read_demonstrations
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.files import read_demonstrations
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
 
 TURNS = [("Be brief.\nYou see a door.", "open door"), ("It is open.", "go east")]
 CHAT = {

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents import desk_user
-from turnwise.agents.desk_user import ModelUser
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.base import Completion, Request, Sampler
-from turnwise.envs import EnvError, UnknownOption
-from turnwise.envs.desk import DeskEnv
+from turncredit.agents import desk_user
+from turncredit.agents.desk_user import ModelUser
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.samplers.base import Completion, Request, Sampler
+from turncredit.envs import EnvError, UnknownOption
+from turncredit.envs.desk import DeskEnv
 
-NAME = "turnwise.agents.desk_user:ModelUser"
+NAME = "turncredit.agents.desk_user:ModelUser"
 
 
 class Actor(Sampler):
@@ -112,5 +112,5 @@ def test_a_wrong_option_is_one_sentence(options: dict[str, object], words: str) 
 
 def test_the_package_offers_it_by_the_name_model() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-    module, _, attribute = project["project"]["entry-points"]["turnwise.desk_users"]["model"].partition(":")
+    module, _, attribute = project["project"]["entry-points"]["turncredit.desk_users"]["model"].partition(":")
     assert getattr(importlib.import_module(module), attribute) is ModelUser

@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 from toys.vision import own, screen
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.trajectory import Turn
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, PromptError
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.trajectory import Turn
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.training.learner.policy import build_policy
 
 
 @pytest.fixture(scope="module")

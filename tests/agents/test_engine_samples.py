@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.token_requests import check_sample
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.token_requests import check_sample
 
 REQUEST = Request("a#0@0", 0, (1,), (), 5, View(start="", observation="", admissible=None, turn=0), max_tokens=4)
 BAD: list[tuple[Any, Any, str]] = [

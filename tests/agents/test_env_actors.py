@@ -19,18 +19,18 @@ from toys.waiting import gone
 
 ray = pytest.importorskip("ray")
 
-from turnwise.agents.agent import Agent  # noqa: E402
-from turnwise.agents.cluster import env_actors  # noqa: E402
-from turnwise.agents.cluster.connection import ClusterSettings  # noqa: E402
-from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
-from turnwise.agents.errors import SamplerError  # noqa: E402
-from turnwise.agents.rollouts.env_pool import EnvPool  # noqa: E402
-from turnwise.agents.rollouts.rollout import Fork, RolloutReport, Snapshots, rollout  # noqa: E402
-from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
-from turnwise.agents.samplers.scripted import Random, Scripted  # noqa: E402
-from turnwise.agents.trajectory import Trajectory  # noqa: E402
-from turnwise.envs import maker  # noqa: E402
-from turnwise.processes.deadlines import ProcessDied  # noqa: E402
+from turncredit.agents.agent import Agent  # noqa: E402
+from turncredit.agents.cluster import env_actors  # noqa: E402
+from turncredit.agents.cluster.connection import ClusterSettings  # noqa: E402
+from turncredit.agents.cluster.env_actors import EnvActors  # noqa: E402
+from turncredit.agents.errors import SamplerError  # noqa: E402
+from turncredit.agents.rollouts.env_pool import EnvPool  # noqa: E402
+from turncredit.agents.rollouts.rollout import Fork, RolloutReport, Snapshots, rollout  # noqa: E402
+from turncredit.agents.samplers.base import Completion, Request  # noqa: E402
+from turncredit.agents.samplers.scripted import Random, Scripted  # noqa: E402
+from turncredit.agents.trajectory import Trajectory  # noqa: E402
+from turncredit.envs import maker  # noqa: E402
+from turncredit.processes.deadlines import ProcessDied  # noqa: E402
 
 pytestmark = pytest.mark.waits
 
@@ -56,7 +56,7 @@ def played(make: Any, tasks: list[str], sampler: Any = None, **options: Any) -> 
 
 
 def test_trajectories_are_those_of_environments_in_this_process() -> None:
-    household = maker("turnwise/Household-v0", level="tiny")
+    household = maker("turncredit/Household-v0", level="tiny")
     tasks = ["train/tiny/000000", "train/tiny/000001"]
     with pool(household, 60.0) as there:  # below without threads: forks
         assert played(there, tasks) == played(household, tasks)
@@ -162,7 +162,7 @@ def test_an_actor_that_finds_no_room_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_forks_begin_in_actors_as_they_do_here() -> None:
-    household = maker("turnwise/Household-v0", level="tiny")
+    household = maker("turncredit/Household-v0", level="tiny")
     task = household().get_wrapper_attr("task_ids")(1)[0]
     snapshots = Snapshots()
     (parent, *_) = played(household, [task], snapshots=snapshots)

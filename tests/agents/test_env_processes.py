@@ -19,18 +19,18 @@ from toys.corridor import Corridor
 from toys.fragile import Deadly, Fragile, Jittery
 from toys.waiting import eventually, gone
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.env_processes import EnvProcesses
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import Random, Scripted
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.envs import EnvError, load, make, maker
-from turnwise.envs.errors import DeadlineExceeded, EnvironmentDied
-from turnwise.processes.concurrent_process import ConcurrentProcess
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.env_processes import EnvProcesses
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import Random, Scripted
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.envs import EnvError, load, make, maker
+from turncredit.envs.errors import DeadlineExceeded, EnvironmentDied
+from turncredit.processes.concurrent_process import ConcurrentProcess
 
 pytestmark = pytest.mark.waits
 
@@ -63,10 +63,10 @@ def pids(groups: list[Group]) -> Counter[int]:
 @pytest.mark.parametrize(
     ("env_id", "options", "tasks"),
     [
-        ("turnwise/Household-v0", {"level": "tiny"}, 12),
-        ("turnwise/WebShop-v0", {}, 6),
-        ("turnwise/Code-v0", {"seconds": 30.0}, 2),
-        ("turnwise/Android-v0", {}, 3),
+        ("turncredit/Household-v0", {"level": "tiny"}, 12),
+        ("turncredit/WebShop-v0", {}, 6),
+        ("turncredit/Code-v0", {"seconds": 30.0}, 2),
+        ("turncredit/Android-v0", {}, 3),
         ("toys/Fragile-v0", {"harm": "raise"}, 9),
     ],
 )
@@ -324,10 +324,10 @@ def test_an_environment_elsewhere_is_a_gymnasium_environment() -> None:
         plan = env.get_wrapper_attr("plan")()
         assert [env.step(action) for action in plan] == [here.step(action) for action in plan]
         env.close()
-        house = hosts.open(maker("turnwise/Household-v0", level="tiny"), LONG, LONG).result(LONG)
+        house = hosts.open(maker("turncredit/Household-v0", level="tiny"), LONG, LONG).result(LONG)
         house.reset(seed=0)
         data = house.get_wrapper_attr("snapshot")()
-        assert load(make("turnwise/Household-v0", level="tiny"), data) == house.get_wrapper_attr("restore")(data)
+        assert load(make("turncredit/Household-v0", level="tiny"), data) == house.get_wrapper_attr("restore")(data)
     finally:
         hosts.close()
     with pytest.raises(EnvironmentDied):
@@ -353,7 +353,7 @@ def test_a_late_call_raises_and_the_deadlines_need_threads() -> None:
 
 
 def test_processes_that_never_start_end_the_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.agents.rollouts.env_processes.new_host", partial(sys.exit, 4))
+    monkeypatch.setattr("turncredit.agents.rollouts.env_processes.new_host", partial(sys.exit, 4))
     with (
         EnvPool(Fragile, workers=1) as pool,
         pytest.raises(AgentError, match=r"3 processes for environments did not start: exit code 4"),
@@ -366,11 +366,11 @@ import asyncio, os, sys
 sys.path[:0] = {path!r}
 from functools import partial
 from toys.fragile import Deadly, Fragile, Jittery
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.errors import Interrupted
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.scripted import Scripted
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.errors import Interrupted
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.scripted import Scripted
 
 class Slow(Scripted):
     async def sample(self, request):

@@ -20,19 +20,19 @@ from toys.corridor import Corridor
 from toys.tokens import CHATML, Bytes, ChatBytes
 from toys.wanderer import Parrot, Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, ForkRefused, StoreError
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
-from turnwise.agents.prompts.prompt import Conversation, Window
-from turnwise.agents.prompts.templates import PLAIN, REACT
-from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker
-from turnwise.agents.rollouts.forks import Fork, Snapshots
-from turnwise.agents.rollouts.retracing import retrace
-from turnwise.agents.rollouts.rollout import rollout, sampling_seed
-from turnwise.agents.rollouts.rollout_stream import is_replacement, member_number
-from turnwise.agents.trajectory import Group, Trajectory, grouped
-from turnwise.envs import make
-from turnwise.envs.toolenv import ToolEnv
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, ForkRefused, StoreError
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
+from turncredit.agents.prompts.prompt import Conversation, Window
+from turncredit.agents.prompts.templates import PLAIN, REACT
+from turncredit.agents.rollouts.env_pool import EnvPool, EnvWorker
+from turncredit.agents.rollouts.forks import Fork, Snapshots
+from turncredit.agents.rollouts.retracing import retrace
+from turncredit.agents.rollouts.rollout import rollout, sampling_seed
+from turncredit.agents.rollouts.rollout_stream import is_replacement, member_number
+from turncredit.agents.trajectory import Group, Trajectory, grouped
+from turncredit.envs import make
+from turncredit.envs.toolenv import ToolEnv
 
 Env = gymnasium.Env[Any, Any]
 Make = Callable[[], Env]
@@ -64,12 +64,12 @@ def account() -> ToolEnv[str, Account]:
 
 ENVS: dict[str, Make] = {
     "corridor": Corridor,
-    "household": functools.partial(make, "turnwise/Household-v0", level="tiny"),
-    "shop": functools.partial(make, "turnwise/WebShop-v0", level="tiny"),
-    "search": functools.partial(make, "turnwise/Search-v0"),
-    "code": functools.partial(make, "turnwise/Code-v0"),
-    "bash": functools.partial(make, "turnwise/Bash-v0"),
-    "phone": functools.partial(make, "turnwise/Android-v0"),
+    "household": functools.partial(make, "turncredit/Household-v0", level="tiny"),
+    "shop": functools.partial(make, "turncredit/WebShop-v0", level="tiny"),
+    "search": functools.partial(make, "turncredit/Search-v0"),
+    "code": functools.partial(make, "turncredit/Code-v0"),
+    "bash": functools.partial(make, "turncredit/Bash-v0"),
+    "phone": functools.partial(make, "turncredit/Android-v0"),
     "tools": account,
 }
 SLOW = ("code", "bash")
@@ -264,7 +264,7 @@ def test_a_sampler_is_told_whose_fork_an_episode_is() -> None:
 @pytest.mark.parametrize("way", ["replay", "snapshot"])
 def test_screens_are_seen_again(way: str) -> None:
     agent = Agent(max_turns=4)
-    screens = functools.partial(make, "turnwise/Android-v0", observation="screen", size=[180, 400])
+    screens = functools.partial(make, "turncredit/Android-v0", observation="screen", size=[180, 400])
     trajectory = parent("phone", "conversation")[1]
     wanderer = Wanderer(tokenizer=None, parser=agent.parser)
     (group,) = rollout(agent, wanderer, [trajectory.task], make=screens, seed=trajectory.seed)
@@ -290,7 +290,7 @@ def test_screens_are_seen_again(way: str) -> None:
 
 
 @pytest.mark.waits
-@pytest.mark.parametrize("env_id", ["turnwise/MiniWoB-v0", "turnwise/WebShopBrowser-v0"])
+@pytest.mark.parametrize("env_id", ["turncredit/MiniWoB-v0", "turncredit/WebShopBrowser-v0"])
 def test_pages_in_a_browser_are_played_again(env_id: str) -> None:
     need_chromium(miniwob="MiniWoB" in env_id)
     agent, pages = Agent(max_turns=4), functools.partial(make, env_id)

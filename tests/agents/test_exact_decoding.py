@@ -16,11 +16,11 @@ import torch
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from turnwise.agents.models.tokenization import codec_of, exact_decoder
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.training.learner.policy import build_tokenizer
+from turncredit.agents.models.tokenization import codec_of, exact_decoder
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.training.learner.policy import build_tokenizer
 
 NASTY = "grep -n 'it 's' . ; x = y != z , I do n't 've 're ?"
 """Every change that a clean-up makes: " .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're"."""

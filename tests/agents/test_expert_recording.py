@@ -13,15 +13,15 @@ from toys.families import CONTEXT, tokenizer
 from toys.mixtures import MIXTURES, mixture, own_experts
 from toys.training_helpers import tiny_llama, trajectory, turn
 
-from turnwise.agents.errors import ModelError, StoreError
-from turnwise.agents.files.expert_records import experts_of_record
-from turnwise.agents.files.trajectory_files import from_json, to_json
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turnwise.agents.samplers.transformers.decoding import UncachedDecoder
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.token_experts import TurnExperts, token_codes
+from turncredit.agents.errors import ModelError, StoreError
+from turncredit.agents.files.expert_records import experts_of_record
+from turncredit.agents.files.trajectory_files import from_json, to_json
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
+from turncredit.agents.samplers.transformers.decoding import UncachedDecoder
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.token_experts import TurnExperts, token_codes
 
 torch.set_num_threads(1)
 VIEW = View("", "", None, 0)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from toys.corridor import Corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.expert import Expert
-from turnwise.envs.errors import EnvError, NoExpert
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.expert import Expert
+from turncredit.envs.errors import EnvError, NoExpert
 
 TASKS = Corridor().task_ids()
 

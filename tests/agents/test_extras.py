@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from toys.corridor import Corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers import Completion, Request
-from turnwise.agents.samplers.scripted import Scripted
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers import Completion, Request
+from turncredit.agents.samplers.scripted import Scripted
+from turncredit.agents.trajectory import Trajectory
 
 SCRIPT = ["take key", "", "go east"]
 

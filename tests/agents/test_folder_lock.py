@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.agents.errors import FolderInUse, StoreError
-from turnwise.agents.files.folder_lock import check_lock, locked
+from turncredit.agents.errors import FolderInUse, StoreError
+from turncredit.agents.files.folder_lock import check_lock, locked
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO])

@@ -11,14 +11,14 @@ from toys.tokens import Bytes
 from toys.training_helpers import tiny_llama
 from toys.wanderer import Parrot, Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, StoreError
-from turnwise.agents.files.trajectory_files import from_json, to_json
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.samplers.wrappers import SamplerWrapper
-from turnwise.agents.trajectory import Trajectory, member_order
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, StoreError
+from turncredit.agents.files.trajectory_files import from_json, to_json
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.samplers.wrappers import SamplerWrapper
+from turncredit.agents.trajectory import Trajectory, member_order
 
 LONGEST = 7
 AGENT = Agent(max_turns=4, max_tokens=LONGEST, temperature=0.0)

@@ -12,13 +12,13 @@ import pytest
 
 pytest.importorskip("transformers")
 
-import turnwise.agents.prompts.chat_template as chat_module
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import PromptError
-from turnwise.agents.prompts.chat_template import ChatTemplate, reads_clock
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.processes.bounded_fork import LimitExceeded, call_bounded
-from turnwise.training.learner.policy import build_tokenizer
+import turncredit.agents.prompts.chat_template as chat_module
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import PromptError
+from turncredit.agents.prompts.chat_template import ChatTemplate, reads_clock
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.processes.bounded_fork import LimitExceeded, call_bounded
+from turncredit.training.learner.policy import build_tokenizer
 
 TALK = "{% for m in messages %}<{{ m.role }}>{{ m.content }}<|end|>\n{% endfor %}<assistant>"
 SLOW = "{% for a in range(9999) %}{% for b in range(9999) %}{% set c = a %}{% endfor %}{% endfor %}"

@@ -9,26 +9,26 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
-from turnwise.agents.prompts.prompt import Conversation, Window
-from turnwise.agents.prompts.templates import PLAIN, REACT, Template
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import DemonstratorSampler, Random
-from turnwise.agents.trajectory import Trajectory, grouped
-from turnwise.envs import make
-from turnwise.envs.errors import EnvError
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.env import HouseholdEnv
-from turnwise.envs.household.expert import plan
-from turnwise.envs.household.searching_demonstrator import SearchingDemonstrator
-from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import Panel
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turncredit.agents.prompts.prompt import Conversation, Window
+from turncredit.agents.prompts.templates import PLAIN, REACT, Template
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import DemonstratorSampler, Random
+from turncredit.agents.trajectory import Trajectory, grouped
+from turncredit.envs import make
+from turncredit.envs.errors import EnvError
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.env import HouseholdEnv
+from turncredit.envs.household.expert import plan
+from turncredit.envs.household.searching_demonstrator import SearchingDemonstrator
+from turncredit.evaluation.comparison import compare
+from turncredit.evaluation.evaluation import evaluate
+from turncredit.evaluation.panels import Panel
 
-HOUSE = partial(make, "turnwise/Household-v0", level="tiny")
+HOUSE = partial(make, "turncredit/Household-v0", level="tiny")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def tasks() -> list[str]:
 
 
 def test_the_expert_wins_and_random_does_not(tasks: list[str]) -> None:
-    panel = Panel("turnwise/Household-v0", tuple(tasks), {"level": "tiny"})
+    panel = Panel("turncredit/Household-v0", tuple(tasks), {"level": "tiny"})
     expert = evaluate(Agent(), Expert(), panel, HOUSE)
     random = evaluate(Agent(max_turns=10), Random(), panel, HOUSE)
     assert expert.summary().success.k == len(tasks)
@@ -74,8 +74,8 @@ def test_a_model_plays_and_a_repeated_rollout_gives_the_same_bits(
     agent: Agent, tasks: list[str], tmp_path: Path
 ) -> None:
     torch = pytest.importorskip("torch")
-    from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-    from turnwise.training.learner.policy import build_policy
+    from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+    from turncredit.training.learner.policy import build_policy
 
     torch.set_num_threads(1)
     texts = [turn for task in tasks[:2] for turn in (HOUSE().reset(seed=0, options={"task": task})[0],)]
@@ -105,7 +105,7 @@ def test_a_model_plays_and_a_repeated_rollout_gives_the_same_bits(
 
 def test_demonstrations_get_the_ids_that_the_model_will_see(tasks: list[str]) -> None:
     pytest.importorskip("torch")
-    from turnwise.training.learner.policy import build_policy
+    from turncredit.training.learner.policy import build_policy
 
     agent = Agent()
     bare = rollout(agent, Expert(), tasks[:3], make=HOUSE)
@@ -139,7 +139,7 @@ def dead_end(world: World) -> list[str] | None:
 def test_the_expert_plays_on_in_a_dead_end_of_an_original_game(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path))
+    monkeypatch.setenv("TURNCREDIT_CACHE", str(tmp_path))
     stuck = 0
 
     class Stuck(HouseholdEnv):

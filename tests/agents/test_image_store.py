@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import ImageError, StoreError
-from turnwise.agents.files.image_store import ImageStore, images_of
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
-from turnwise.agents.trajectory import Trajectory, Turn
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import ImageError, StoreError
+from turncredit.agents.files.image_store import ImageStore, images_of
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
+from turncredit.agents.trajectory import Trajectory, Turn
 
 pictures = arrays.arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3)))
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models.image_tokens import image_tokens, image_tokens_of
+from turncredit.agents.errors import ModelError
+from turncredit.agents.models.image_tokens import image_tokens, image_tokens_of
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("PIL")

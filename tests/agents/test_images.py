@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from toys.corridor import Corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.content import ImagePart, TextPart, read_observation
-from turnwise.agents.errors import AgentError
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers import (
+from turncredit.agents.agent import Agent
+from turncredit.agents.content import ImagePart, TextPart, read_observation
+from turncredit.agents.errors import AgentError
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers import (
     SAMPLERS,
     Completion,
     Expert,
@@ -24,9 +24,9 @@ from turnwise.agents.samplers import (
     Scripted,
     parse_sampler,
 )
-from turnwise.agents.trajectory import Trajectory
-from turnwise.training.environments import list_tasks
-from turnwise.training.errors import TrainingError
+from turncredit.agents.trajectory import Trajectory
+from turncredit.training.environments import list_tasks
+from turncredit.training.errors import TrainingError
 
 PICTURE = np.full((4, 6, 3), 7, np.uint8)
 

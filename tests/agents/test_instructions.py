@@ -16,7 +16,7 @@ from toys import corridor
 from toys.chromium import need_chromium
 from toys.sandboxes import needs_box
 
-from turnwise.agents import (
+from turncredit.agents import (
     Agent,
     AgentError,
     Dialogue,
@@ -27,7 +27,7 @@ from turnwise.agents import (
     View,
     rollout,
 )
-from turnwise.agents.instructions import (
+from turncredit.agents.instructions import (
     INSTRUCTED,
     WITHOUT_CHAT,
     agent_for,
@@ -36,11 +36,11 @@ from turnwise.agents.instructions import (
     player_options,
     tool_format,
 )
-from turnwise.agents.prompts.parsing import PARSERS
-from turnwise.envs import EnvError, agent_defaults, env_ids, make, register
-from turnwise.envs.parts import MIXTURE
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.tools.functions import CALL_FORMATS, Call, Tool
+from turncredit.agents.prompts.parsing import PARSERS
+from turncredit.envs import EnvError, agent_defaults, env_ids, make, register
+from turncredit.envs.parts import MIXTURE
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.tools.functions import CALL_FORMATS, Call, Tool
 
 waits = pytest.mark.waits
 PHONE = {"task_types": ["ContactsAdd"]}
@@ -98,37 +98,39 @@ def _registered() -> None:
 @pytest.fixture
 def android_world() -> Iterator[str]:
     pytest.importorskip("fastapi")
-    from turnwise.envs.android.androidworld_server import create_app
-    from turnwise.processes.serving import serve_in_thread
+    from turncredit.envs.android.androidworld_server import create_app
+    from turncredit.processes.serving import serve_in_thread
 
     with serve_in_thread(create_app()) as address:
         yield address
 
 
 CASES: dict[str, list[dict[str, Any]]] = {
-    "turnwise/Household-v0": [{"level": "tiny"}],
-    "turnwise/WebShop-v0": [{"level": "tiny"}],
-    "turnwise/Search-v0": [{"level": "tiny"}, {"level": "tiny", "form": "brackets"}],
-    "turnwise/Code-v0": [{}],
-    "turnwise/Bash-v0": [{}],
-    "turnwise/Desk-v0": [{"form": "tags"}, {"domain": "repair_shop", "form": "hermes", "user": "confused"}],
-    "turnwise/Android-v0": [PHONE],
+    "turncredit/Household-v0": [{"level": "tiny"}],
+    "turncredit/WebShop-v0": [{"level": "tiny"}],
+    "turncredit/Search-v0": [{"level": "tiny"}, {"level": "tiny", "form": "brackets"}],
+    "turncredit/Code-v0": [{}],
+    "turncredit/Bash-v0": [{}],
+    "turncredit/Desk-v0": [{"form": "tags"}, {"domain": "repair_shop", "form": "hermes", "user": "confused"}],
+    "turncredit/Android-v0": [PHONE],
     "toys/Corridor-v0": [{}],
     "toys/Guessing-v0": [{}],
     "toys/Tools-v0": [{"form": form} for form in CALL_FORMATS],
 }
-ELSEWHERE = ("turnwise/AndroidWorld-v0", "turnwise/MiniWoB-v0", "turnwise/WebShopBrowser-v0")
+ELSEWHERE = ("turncredit/AndroidWorld-v0", "turncredit/MiniWoB-v0", "turncredit/WebShopBrowser-v0")
 """Environments that need a server or a browser; tests of their own below."""
-OF_OTHERS = tuple(f"turnwise/{name}-v0" for name in ("OpenEnv", "PettingZoo", "ReasoningGym", "TextArena", "Verifiers"))
+OF_OTHERS = tuple(
+    f"turncredit/{name}-v0" for name in ("OpenEnv", "PettingZoo", "ReasoningGym", "TextArena", "Verifiers")
+)
 """Environments that need a server or a package; tests/frameworks plays them."""
 ROWS = [(id, kwargs) for id, table in CASES.items() for kwargs in table]
 NAMES = [f"{id.split('/')[1]}{''.join(f' {key}={value}' for key, value in kwargs.items())}" for id, kwargs in ROWS]
-BOXED = ("turnwise/Code-v0", "turnwise/Bash-v0")
+BOXED = ("turncredit/Code-v0", "turncredit/Bash-v0")
 
 
 def test_the_law_covers_the_registry() -> None:
-    ours = {id for id in env_ids(variants=False) if id.startswith("turnwise/")}
-    assert ours == {id for id in CASES if id.startswith("turnwise/")} | {
+    ours = {id for id in env_ids(variants=False) if id.startswith("turncredit/")}
+    assert ours == {id for id in CASES if id.startswith("turncredit/")} | {
         *ELSEWHERE,
         *OF_OTHERS,
         MIXTURE,
@@ -204,7 +206,7 @@ def test_a_worked_turn_has_the_form_that_is_read(id: str, kwargs: dict[str, Any]
     stopped = Agent.from_options(**fields_of(options), stop=options[WITHOUT_CHAT]["stop"])
     assert plain.parse(answer).action is not None
     assert stopped.parse(answer).action == plain.parse(answer).action
-    if id == "turnwise/Search-v0":
+    if id == "turncredit/Search-v0":
         assert re.search(r"search[>\[]", answer)
     if id == "toys/Tools-v0":
         (call,) = CALL_FORMATS[kwargs["form"]].parse(answer, [Tool.of(weather)]).calls
@@ -256,7 +258,7 @@ def test_a_shop_in_a_browser_asks_for_what_is_read() -> None:
 
 
 def test_the_user_wins_over_the_environment() -> None:
-    agent = agent_for("turnwise/Search-v0", max_tokens=7, temperature=0.0)
+    agent = agent_for("turncredit/Search-v0", max_tokens=7, temperature=0.0)
     assert (agent.max_tokens, agent.temperature, agent.parser, agent.stop) == (7, 0.0, "with-thoughts", ())
     assert agent_for("toys/Corridor-v0").max_tokens == INSTRUCTED["max_tokens"]
     assert agent_for("toys/Guessing-v0").max_tokens == 20
@@ -293,9 +295,9 @@ def test_tables_of_a_chat_template_are_merged() -> None:
 
 
 def test_players_without_prompts_write_bare_actions_where_one_line_is_enough() -> None:
-    assert player_options("turnwise/Household-v0") == player_options("turnwise/WebShop-v0") == {}
-    assert player_options("turnwise/Code-v0") == {"parser": "whole"}
-    assert player_options("turnwise/Search-v0") == {"parser": "with-thoughts"}
+    assert player_options("turncredit/Household-v0") == player_options("turncredit/WebShop-v0") == {}
+    assert player_options("turncredit/Code-v0") == {"parser": "whole"}
+    assert player_options("turncredit/Search-v0") == {"parser": "with-thoughts"}
 
 
 @pytest.mark.parametrize(
@@ -334,18 +336,18 @@ def test_models_with_and_without_a_chat_template() -> None:
     pytest.importorskip("transformers")
     from toys.chat_tokenizers import made
 
-    from turnwise.training.learner.policy import build_tokenizer
+    from turncredit.training.learner.policy import build_tokenizer
 
     base = build_tokenizer(["Ring the left bell"], vocab=300)
     chat = made(base, "qwen25")
-    asked, shown = (agent_for("turnwise/Household-v0", tokenizer=tokenizer) for tokenizer in (chat, base))
+    asked, shown = (agent_for("turncredit/Household-v0", tokenizer=tokenizer) for tokenizer in (chat, base))
     assert (asked.stop, shown.stop) == ((), ("</action>",))
     assert "This is what one turn looks like" not in asked.prompt.template.system
     assert "<action>go to desk 1</action>" in shown.prompt.template.system
-    off = agent_for("turnwise/Household-v0", tokenizer=base, example=False)
+    off = agent_for("turncredit/Household-v0", tokenizer=base, example=False)
     assert off.prompt.template.system == asked.prompt.template.system
     assert off.stop == ("</action>",)
-    ignored = agent_for("turnwise/Household-v0", tokenizer=chat, chat=False)
+    ignored = agent_for("turncredit/Household-v0", tokenizer=chat, chat=False)
     assert ignored.prompt == shown.prompt
     kwargs = {"native": True, "form": "hermes"}
     native = agent_for("toys/Tools-v0", kwargs, tokenizer=chat)

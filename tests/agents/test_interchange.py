@@ -13,25 +13,25 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.files import read_demonstrations
-from turnwise.agents.errors import StoreError
-from turnwise.agents.interchange.conversations import (
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.files import read_demonstrations
+from turncredit.agents.errors import StoreError
+from turncredit.agents.interchange.conversations import (
     ChatMessage,
     answer_of,
     conversation_trajectory,
     messages_of,
     text_of,
 )
-from turnwise.agents.interchange.folders import whole_output
-from turnwise.agents.interchange.formats import FORMATS
-from turnwise.agents.interchange.imported_folder import IMITATED, ImportedFolder
-from turnwise.agents.interchange.records import Exported, Origin
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Trajectory, Turn, grouped
-from turnwise.tools.bounded_input import InputError
+from turncredit.agents.interchange.folders import whole_output
+from turncredit.agents.interchange.formats import FORMATS
+from turncredit.agents.interchange.imported_folder import IMITATED, ImportedFolder
+from turncredit.agents.interchange.records import Exported, Origin
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Trajectory, Turn, grouped
+from turncredit.tools.bounded_input import InputError
 
-ORIGIN = Origin("run", "turnwise/Household-v0", "tiny", "0.1.0")
+ORIGIN = Origin("run", "turncredit/Household-v0", "tiny", "0.1.0")
 CALL = '<tool_call>\n{"name": "find", "arguments": {"shelf": 9}}\n</tool_call>'
 TWO_CALLS = CALL + '\n<tool_call>\n{"name": "take", "arguments": {}}\n</tool_call>'
 
@@ -231,12 +231,12 @@ def test_a_record_of_another_conversation_is_refused(tmp_path: Path) -> None:
     FORMATS["openai"].write([Exported(episode(turn(), turn()))], path := tmp_path / "out.jsonl", ORIGIN)
     line = json.loads(path.read_text())
     for messages, record, why in [
-        (line["messages"][:2], line["turnwise"], "the record of 2 turns is not that of a conversation of 1"),
-        (line["messages"], {**line["turnwise"], "stop": "tired"}, "stop must be one of terminated"),
-        (line["messages"], {**line["turnwise"], "version": 2}, "version 2 of the format is unknown"),
+        (line["messages"][:2], line["turncredit"], "the record of 2 turns is not that of a conversation of 1"),
+        (line["messages"], {**line["turncredit"], "stop": "tired"}, "stop must be one of terminated"),
+        (line["messages"], {**line["turncredit"], "version": 2}, "version 2 of the format is unknown"),
         (line["messages"], [], "must hold the record of an episode"),
     ]:
-        path.write_text(json.dumps({"messages": messages, "turnwise": record}))
+        path.write_text(json.dumps({"messages": messages, "turncredit": record}))
         with pytest.raises(StoreError, match=why):
             list(FORMATS["openai"].read(path))
 
@@ -475,7 +475,7 @@ def test_output_is_whole_or_absent(tmp_path: Path) -> None:
 
 def test_a_large_data_set_has_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("polars")
-    monkeypatch.setattr("turnwise.agents.interchange.hub_dataset.SHARD", 100)
+    monkeypatch.setattr("turncredit.agents.interchange.hub_dataset.SHARD", 100)
     played = [episode(turn("x" * 30), name=f"t#{number}@0") for number in range(4)]
     FORMATS["hf"].write([Exported(trajectory) for trajectory in played], tmp_path / "out", ORIGIN)
     names = sorted(path.name for path in (tmp_path / "out" / "data").iterdir())

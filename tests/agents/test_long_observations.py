@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tokens import CHATML, Bytes, ChatBytes
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.models.tokenization import TokenCodec
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.prompts.prompt import Conversation, Window
-from turnwise.agents.prompts.templates import PLAIN
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.scripted import Scripted
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.models.tokenization import TokenCodec
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.prompts.prompt import Conversation, Window
+from turncredit.agents.prompts.templates import PLAIN
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.scripted import Scripted
 
 
 class Counting(Bytes):
@@ -59,7 +59,7 @@ def words(count: int, seed: int = 0) -> str:
 @pytest.fixture(scope="module")
 def trained() -> Any:
     pytest.importorskip("tokenizers")
-    policy = pytest.importorskip("turnwise.training.learner.policy")
+    policy = pytest.importorskip("turncredit.training.learner.policy")
     return policy.build_tokenizer([words(300)], vocab=320)
 
 

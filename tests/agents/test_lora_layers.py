@@ -9,7 +9,7 @@ import torch
 
 peft = pytest.importorskip("peft")
 
-from turnwise.agents.models.lora_layers import HalfLinear, compute_in_half  # noqa: E402
+from turncredit.agents.models.lora_layers import HalfLinear, compute_in_half  # noqa: E402
 
 
 class Layers(torch.nn.Module):

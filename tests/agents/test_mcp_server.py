@@ -15,15 +15,15 @@ pytest.importorskip("fastapi")
 
 from mcp import Client, StdioServerParameters
 
-from turnwise.agents.frameworks.mcp_server import EnvironmentTools, create_app
-from turnwise.envs import make
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.processes.serving import serve_in_thread
+from turncredit.agents.frameworks.mcp_server import EnvironmentTools, create_app
+from turncredit.envs import make
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.processes.serving import serve_in_thread
 
 pytestmark = pytest.mark.waits
 
 ROOT = Path(__file__).resolve().parents[2]
-HOUSE = "turnwise/Household-v0"
+HOUSE = "turncredit/Household-v0"
 
 
 class Shelf:
@@ -66,7 +66,13 @@ def names(listed: Any) -> list[str]:
 
 def test_a_tool_env_over_standard_streams(tmp_path: Path) -> None:
     """The example of docs/tools.md as a desktop client starts it."""
-    arguments = ["-c", "from turnwise.cli.main import main; main()", "serve", "mcp", "my_tools:examples/AddressBook-v0"]
+    arguments = [
+        "-c",
+        "from turncredit.cli.main import main; main()",
+        "serve",
+        "mcp",
+        "my_tools:examples/AddressBook-v0",
+    ]
     server = StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT / "examples")
 
     async def play(client: Any) -> None:
@@ -81,7 +87,7 @@ def test_a_tool_env_over_standard_streams(tmp_path: Path) -> None:
         assert "Nobody" in wrong.content[0].text
         await client.call_tool("change", {"name": "Adam Stone", "phone": "555-0201"})
         end = await client.call_tool("answer", {"text": "done"})
-        assert (end.meta["turnwise/reward"], end.meta["turnwise/won"]) == (1.0, True)
+        assert (end.meta["turncredit/reward"], end.meta["turncredit/won"]) == (1.0, True)
         after = await client.call_tool("find", {"text": "a"})
         assert after.is_error
         assert "reset" in after.content[0].text
@@ -106,7 +112,7 @@ def test_clients_over_http_have_episodes_of_their_own(mode: str) -> None:
         result = await client.call_tool("add", {**value, **key})
         assert json.loads(result.content[0].text) == {"number": amount, "why": value["why"]}
         end = await client.call_tool("answer", {"text": "done", **key})
-        assert end.meta["turnwise/won"] is (amount == 7)
+        assert end.meta["turncredit/won"] is (amount == 7)
 
     try:
         with serve_in_thread(create_app(tools), websockets=True) as address:

@@ -8,17 +8,25 @@ from typing import Any
 import pytest
 from toys import corridor
 
-from turnwise.agents import Agent, AgentError, Expert, Fork, Random, Snapshots, rollout
-from turnwise.agents.instructions import INSTRUCTED, PARTS, agent_for, agent_from, instructions, merged, player_options
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.trajectory import Trajectory
-from turnwise.envs import maker, register
-from turnwise.envs.parts import MIXTURE, within
-from turnwise.envs.registration import parts_of
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.tools.functions import Call
+from turncredit.agents import Agent, AgentError, Expert, Fork, Random, Snapshots, rollout
+from turncredit.agents.instructions import (
+    INSTRUCTED,
+    PARTS,
+    agent_for,
+    agent_from,
+    instructions,
+    merged,
+    player_options,
+)
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.trajectory import Trajectory
+from turncredit.envs import maker, register
+from turncredit.envs.parts import MIXTURE, within
+from turncredit.envs.registration import parts_of
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.tools.functions import Call
 
-HOUSE, SEARCH, BELL, GONG = "turnwise/Household-v0", "turnwise/Search-v0", "toys/Bell-v0", "toys/Gong-v0"
+HOUSE, SEARCH, BELL, GONG = "turncredit/Household-v0", "turncredit/Search-v0", "toys/Bell-v0", "toys/Gong-v0"
 KWARGS: dict[str, Any] = {
     "parts": [
         {"id": HOUSE, "kwargs": {"levels": ["tiny", "small"]}},
@@ -106,7 +114,7 @@ def test_a_part_is_asked_as_it_is_alone(family: str) -> None:
         pytest.importorskip("transformers")
         from toys.chat_tokenizers import made
 
-        from turnwise.training.learner.policy import build_tokenizer
+        from turncredit.training.learner.policy import build_tokenizer
 
         tokenizer = build_tokenizer(["go to the sink"], vocab=300)
         tokenizer = made(tokenizer, family) if family != "plain" else tokenizer
@@ -186,7 +194,7 @@ def test_tools_of_each_part_are_described_to_the_chat_template() -> None:
     pytest.importorskip("transformers")
     from toys.chat_tokenizers import made
 
-    from turnwise.training.learner.policy import build_tokenizer
+    from turncredit.training.learner.policy import build_tokenizer
 
     tokenizer = made(build_tokenizer(["ring"], vocab=300), "qwen25")
     parts = [{"id": BELL, "kwargs": {"native": True}}, {"id": GONG, "kwargs": {"native": True}}, {"id": HOUSE}]
@@ -217,8 +225,8 @@ def test_an_episode_is_forked_in_its_part(snapshots: Snapshots | None) -> None:
 
 def test_demonstrations_become_prompts_of_their_part() -> None:
     pytest.importorskip("transformers")
-    from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-    from turnwise.training.learner.policy import build_tokenizer
+    from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+    from turncredit.training.learner.policy import build_tokenizer
 
     tokenizer = build_tokenizer(["go to the sink"], vocab=300)
     agent = agent_for(MIXTURE, KWARGS, tokenizer=tokenizer)

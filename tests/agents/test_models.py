@@ -14,18 +14,18 @@ from toys.hub import COMMITS, Hub, serving
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from turnwise.agents.errors import AgentError, ModelError  # noqa: E402
-from turnwise.agents.models.hub import needed_files  # noqa: E402
-from turnwise.agents.models.model_folder import find_model, load_model, load_tokenizer, model_config  # noqa: E402
-from turnwise.training.learner.policy import build_policy, save_policy  # noqa: E402
+from turncredit.agents.errors import AgentError, ModelError  # noqa: E402
+from turncredit.agents.models.hub import needed_files  # noqa: E402
+from turncredit.agents.models.model_folder import find_model, load_model, load_tokenizer, model_config  # noqa: E402
+from turncredit.training.learner.policy import build_policy, save_policy  # noqa: E402
 
 pytestmark = pytest.mark.waits
 
 TEXTS = ["You see a mug 12.\n> ", "take mug 12", "go to sinkbasin 1"] * 3
 FIND = """
 import sys
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models.model_folder import find_model
+from turncredit.agents.errors import ModelError
+from turncredit.agents.models.model_folder import find_model
 for name in sys.argv[1:]:
     try:
         found = find_model(name)

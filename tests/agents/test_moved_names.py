@@ -1,4 +1,4 @@
-"""Names of evaluation, which were once in `turnwise.agents`: whoever looks for them there is told where they are."""
+"""Names of evaluation, which were once in `turncredit.agents`: whoever looks for them there is told where they are."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 
 import pytest
 
-import turnwise.agents
-import turnwise.evaluation
+import turncredit.agents
+import turncredit.evaluation
 
 
-@pytest.mark.parametrize("name", turnwise.evaluation.__all__)
+@pytest.mark.parametrize("name", turncredit.evaluation.__all__)
 def test_a_name_that_moved_says_where_it_is(name: str) -> None:
-    where = re.escape(f"{name} is in turnwise.evaluation: from turnwise.evaluation import {name}")
+    where = re.escape(f"{name} is in turncredit.evaluation: from turncredit.evaluation import {name}")
     with pytest.raises(ImportError, match=where):
-        exec(f"from turnwise.agents import {name}")
+        exec(f"from turncredit.agents import {name}")
     with pytest.raises(ImportError, match=where):
-        getattr(turnwise.agents, name)
+        getattr(turncredit.agents, name)
 
 
 def test_another_name_is_unknown() -> None:
-    assert not hasattr(turnwise.agents, "Pannel")
+    assert not hasattr(turncredit.agents, "Pannel")
     with pytest.raises(ImportError, match="cannot import name 'Pannel'"):
-        exec("from turnwise.agents import Pannel")
+        exec("from turncredit.agents import Pannel")

@@ -11,19 +11,19 @@ pytest.importorskip("transformers")
 
 from toys.chat_tokenizers import made
 
-import turnwise.agents.prompts.native_tools as native_tools
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.errors import PromptError
-from turnwise.agents.files.trajectory_files import from_json, to_json
-from turnwise.agents.prompts.chat_template import chat_fields
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.prompts.native_tools import chat_with_tools
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers import Expert
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.tools.functions import Call, call_format
-from turnwise.training.learner.policy import build_tokenizer
+import turncredit.agents.prompts.native_tools as native_tools
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.errors import PromptError
+from turncredit.agents.files.trajectory_files import from_json, to_json
+from turncredit.agents.prompts.chat_template import chat_fields
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.prompts.native_tools import chat_with_tools
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers import Expert
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.tools.functions import Call, call_format
+from turncredit.training.learner.policy import build_tokenizer
 
 FORMS = {"qwen25": "hermes", "qwen3": "hermes", "llama3": "llama", "mistral": "mistral"}
 PEOPLE = {"Ada": 'Mary "M" Moe', "Mary": "nobody"}

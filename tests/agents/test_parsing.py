@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.prompts.parsing import MAX_ACTION_CHARS, MAX_MULTILINE_CHARS, PARSERS
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.prompts.parsing import MAX_ACTION_CHARS, MAX_MULTILINE_CHARS, PARSERS
 
 READ = [
     ("bare", "look", "look"),

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.tokens import CHATML, Bytes, ChatBytes
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.content import ImagePart, TextPart
-from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.models.tokenization import codec_of
-from turnwise.agents.models.trusted_text import PromptText
-from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.prompts.parsing import Parsed
-from turnwise.agents.prompts.prompt import Conversation, Exchange, PromptBuilder, View, Window
-from turnwise.agents.prompts.templates import PLAIN, REACT, Template
-from turnwise.envs import make
+from turncredit.agents.agent import Agent
+from turncredit.agents.content import ImagePart, TextPart
+from turncredit.agents.errors import AgentError, PromptError
+from turncredit.agents.models.tokenization import codec_of
+from turncredit.agents.models.trusted_text import PromptText
+from turncredit.agents.prompts.dialogue import Dialogue, Prompt
+from turncredit.agents.prompts.parsing import Parsed
+from turncredit.agents.prompts.prompt import Conversation, Exchange, PromptBuilder, View, Window
+from turncredit.agents.prompts.templates import PLAIN, REACT, Template
+from turncredit.envs import make
 
 MEMORY = [
     Exchange("start", "go east", "go east"),
@@ -80,7 +80,7 @@ def test_forms_of_free_actions_are_listed_after_the_admissible_ones() -> None:
     assert listed.question(None, 0, ("<find>...</find>",)).text == "[<find>...</find>]?"
     assert listed.question(None, 0).text == "?"
     assert Template(ask="?").question(("a",), 0, ("b ...",)).text == "?"
-    env = make("turnwise/WebShop-v0", level="tiny")
+    env = make("turncredit/WebShop-v0", level="tiny")
     observation, info = env.reset(seed=0)
     view = View(observation, observation, tuple(info["admissible_actions"]), 0, tuple(info["free_actions"]))
     assert ", search[...]\n" in Window(REACT).message((), view).text

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.reported_values import FILLED, check_columns, check_number
-from turnwise.agents.trajectory import check_extras
-from turnwise.credit import Steps
-from turnwise.credit.columns import COLUMNS
+from turncredit.agents.reported_values import FILLED, check_columns, check_number
+from turncredit.agents.trajectory import check_extras
+from turncredit.credit import Steps
+from turncredit.credit.columns import COLUMNS
 
 NUMBERS = st.one_of(st.floats(), st.integers(), st.sampled_from([1e100, -1e100, 1.1e100, 1e308, 2.0**62, 10**400]))
 VALUES = st.one_of(NUMBERS, st.booleans(), st.text(max_size=3), st.lists(NUMBERS, max_size=3))

@@ -19,17 +19,17 @@ import pytest
 from toys.corridor import Corridor
 from toys.tokens import Bytes
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, ContextOverflow, EngineFailed, Interrupted, RequestFailed
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
-from turnwise.agents.prompts.prompt import Conversation, Window
-from turnwise.agents.prompts.templates import PLAIN, REACT
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import RolloutReport, arollout, play, rollout, sampling_seed
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import Random, Scripted
-from turnwise.agents.trajectory import Group, Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, ContextOverflow, EngineFailed, Interrupted, RequestFailed
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turncredit.agents.prompts.prompt import Conversation, Window
+from turncredit.agents.prompts.templates import PLAIN, REACT
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.rollout import RolloutReport, arollout, play, rollout, sampling_seed
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import Random, Scripted
+from turncredit.agents.trajectory import Group, Trajectory
 
 TASK = "open-3-1"  # three rooms, the key in the first: take key, go east, unlock door, go east
 WIN = ["take key", "go east", "unlock door", "go east"]

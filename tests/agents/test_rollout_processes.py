@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from toys.corridor import Corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import RolloutReport, arollout, rollout
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Group, Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, EngineFailed, Interrupted
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.rollout import RolloutReport, arollout, rollout
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Group, Trajectory
 
 TASKS = ["open-3-1", "open-4-2", "open-5-0", "open-3-1", "open-4-0"]  # one of them twice
 PARENT = os.getpid()

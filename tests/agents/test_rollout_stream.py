@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.corridor import Corridor
 
-from turnwise.agents import stream
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, RequestFailed
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.rollouts.rollout_stream import REPLACED, GroupSpec, GroupStream
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Group
+from turncredit.agents import stream
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, RequestFailed
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.rollouts.rollout_stream import REPLACED, GroupSpec, GroupStream
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Group
 
 
 def collected(tasks: Any, sampler: Any = None, **options: Any) -> list[Group]:

@@ -17,7 +17,7 @@ def imported(file: Path) -> set[str]:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = []
     modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    names = [tuple(module.split(".")[2:]) for module in modules if module.startswith("turnwise.agents.")]
+    names = [tuple(module.split(".")[2:]) for module in modules if module.startswith("turncredit.agents.")]
     return {parts[0] for parts in names}
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from toys.corridor import Corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.prompts.prompt import Conversation, PromptBuilder, Window
-from turnwise.agents.prompts.templates import PLAIN, REACT
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.prompts.prompt import Conversation, PromptBuilder, Window
+from turncredit.agents.prompts.templates import PLAIN, REACT
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.trajectory import Trajectory
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -22,8 +22,8 @@ import itertools
 
 from toys.openai_server import NAME, ToyServer
 
-from turnwise.agents.samplers.openai import make_openai
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents.samplers.openai import make_openai
+from turncredit.training.learner.policy import build_policy
 
 TASK = "open-3-1"
 ANSWERS = ["look", "", "take key", "no such thing", "go east", " unlock door", "go east"]

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.errors import RequestFailed, SamplerError
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
-from turnwise.agents.samplers.transformers.cache_pages import common_prefix
+from turncredit.agents.errors import RequestFailed, SamplerError
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
+from turncredit.agents.samplers.transformers.cache_pages import common_prefix
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.agents.samplers.transformers import decoder_choice, paged_attention  # noqa: E402
-from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
-from turnwise.agents.samplers.transformers.decoder_choice import _difference  # noqa: E402
-from turnwise.agents.samplers.transformers.decoding import UncachedDecoder  # noqa: E402
-from turnwise.agents.samplers.transformers.kvcache import PagedLayer  # noqa: E402
-from turnwise.agents.samplers.transformers.sampler import GIB, TransformersSampler  # noqa: E402
+from turncredit.agents.samplers.transformers import decoder_choice, paged_attention  # noqa: E402
+from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turncredit.agents.samplers.transformers.decoder_choice import _difference  # noqa: E402
+from turncredit.agents.samplers.transformers.decoding import UncachedDecoder  # noqa: E402
+from turncredit.agents.samplers.transformers.kvcache import PagedLayer  # noqa: E402
+from turncredit.agents.samplers.transformers.sampler import GIB, TransformersSampler  # noqa: E402
 
 VOCAB = 64
 VIEW = View(start="", observation="", admissible=None, turn=0)
@@ -496,7 +496,7 @@ def test_a_model_with_an_adapter_is_sampled_from_as_it_is_and_copied_merged():
 
 
 def test_a_model_folder_is_sampled_from_by_name(tmp_path):
-    from turnwise.training.learner.policy import build_policy, save_policy
+    from turncredit.training.learner.policy import build_policy, save_policy
 
     model, tokenizer = build_policy(["go to the fridge and open it"] * 3, hidden=32, layers=1, heads=2, context=64)
     save_policy(model, tokenizer, tmp_path)

@@ -22,19 +22,19 @@ from typing import Any
 import pytest
 from toys.openai_server import NAME, ToyServer
 
-from turnwise.agents.cluster.connection import ClusterSettings
-from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.errors import ContextOverflow, RequestFailed, SamplerError
-from turnwise.agents.models.tokenization import AnswerEnd, codec_of
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import SAMPLERS, AnswerStart, Completion, Request, Sampler, SamplerSettings
-from turnwise.agents.trajectory import token_versions
+from turncredit.agents.cluster.connection import ClusterSettings
+from turncredit.agents.cluster.sampler import ClusterSampler
+from turncredit.agents.errors import ContextOverflow, RequestFailed, SamplerError
+from turncredit.agents.models.tokenization import AnswerEnd, codec_of
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import SAMPLERS, AnswerStart, Completion, Request, Sampler, SamplerSettings
+from turncredit.agents.trajectory import token_versions
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.training.learner.policy import build_policy, save_policy  # noqa: E402
+from turncredit.training.learner.policy import build_policy, save_policy  # noqa: E402
 
 CONTEXT = 96
 ACTIONS = ("go east", "go west", "look", "take key")
@@ -125,7 +125,7 @@ def bf16(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 VLLM = pytest.param("vllm", marks=pytest.mark.vllm)
-NO_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="needs turnwise[ray]")
+NO_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="needs turncredit[ray]")
 CLUSTER = pytest.param("cluster", marks=[NO_RAY, pytest.mark.slow])
 TOKEN_SAMPLERS = ["transformers", "openai-tokens", CLUSTER, VLLM]
 MODELS = ["transformers", "openai-chat", "openai-tokens", CLUSTER, VLLM]

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.errors import AgentError
-from turnwise.agents.prompts.parsing import PARSERS
-from turnwise.envs.action_formats import ACTION_FORMATS, BROWSER_FORMATS, asked_in
-from turnwise.envs.android.actions import Action, parse, to_json, write
-from turnwise.envs.points import scale_words
-from turnwise.tools.browser.actions import BrowserAction
-from turnwise.tools.browser.actions import parse as parse_browser
+from turncredit.agents.errors import AgentError
+from turncredit.agents.prompts.parsing import PARSERS
+from turncredit.envs.action_formats import ACTION_FORMATS, BROWSER_FORMATS, asked_in
+from turncredit.envs.android.actions import Action, parse, to_json, write
+from turncredit.envs.points import scale_words
+from turncredit.tools.browser.actions import BrowserAction
+from turncredit.tools.browser.actions import parse as parse_browser
 
 FORMATS = ["androidworld", "qwen-browser", "qwen-phone", "ui-tars-browser", "ui-tars-phone"]
 

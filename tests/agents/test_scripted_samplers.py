@@ -10,14 +10,14 @@ import pytest
 from toys.corridor import Corridor
 from toys.tokens import CHATML, Bytes, ChatBytes
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.prompts.prompt import Conversation, View, Window
-from turnwise.agents.prompts.templates import PLAIN, REACT
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import PlayerSampler, Random, Scripted
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.errors import AgentError, PromptError
+from turncredit.agents.prompts.prompt import Conversation, View, Window
+from turncredit.agents.prompts.templates import PLAIN, REACT
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import PlayerSampler, Random, Scripted
 
 TASKS = Corridor().task_ids()
 
@@ -144,5 +144,5 @@ def test_a_template_that_lists_actions_needs_them_in_the_trajectory() -> None:
 
 
 def test_the_agents_are_imported_without_torch() -> None:
-    code = "import sys, turnwise.agents; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys, turncredit.agents; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,9 +2,9 @@
 
 import pytest
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.base import SAMPLERS, SETTING_CHECKS, SamplerSettings, check_settings
-from turnwise.agents.samplers.vllm import arguments
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.samplers.base import SAMPLERS, SETTING_CHECKS, SamplerSettings, check_settings
+from turncredit.agents.samplers.vllm import arguments
 
 
 def refusal(engine, *, here=True, **settings):

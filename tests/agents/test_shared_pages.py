@@ -11,15 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.transformers.cache_pages import CachedSequence, PageTable
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.transformers.cache_pages import CachedSequence, PageTable
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
+from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
 
 VOCAB, WIDTH, CONTEXT = 64, 16, 256
 VIEW = View(start="", observation="", admissible=None, turn=0)

@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from turnwise.agents.errors import StepsError
-from turnwise.agents.steps import COLUMNS, anchors_of, steps_of
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.credit import gigpo
-from turnwise.training.config.run import Run
-from turnwise.training.errors import ConfigError
-from turnwise.training.parts import prepare
+from turncredit.agents.errors import StepsError
+from turncredit.agents.steps import COLUMNS, anchors_of, steps_of
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.credit import gigpo
+from turncredit.training.config.run import Run
+from turncredit.training.errors import ConfigError
+from turncredit.training.parts import prepare
 
 
 def turn(state, observation, *, action="go", reward=0.0, valid=True, tokens=2):

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files import trajectory_files
-from turnwise.agents.files.background_writer import BackgroundWriter
-from turnwise.agents.files.trajectory_files import (
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files import trajectory_files
+from turncredit.agents.files.background_writer import BackgroundWriter
+from turncredit.agents.files.trajectory_files import (
     SUFFIXES,
     TornLine,
     TrajectoryWriter,
@@ -26,7 +26,7 @@ from turnwise.agents.files.trajectory_files import (
     read_trajectories,
     to_json,
 )
-from turnwise.agents.trajectory import STOPS, Trajectory, Turn, grouped
+from turncredit.agents.trajectory import STOPS, Trajectory, Turn, grouped
 
 ids = st.lists(st.integers(0, 200_000), max_size=4).map(tuple)
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.vllm.transfer_choice import (
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.samplers.vllm.transfer_choice import (
     AUTO,
     TRANSFERS,
     Cards,
@@ -18,7 +18,7 @@ from turnwise.agents.samplers.vllm.transfer_choice import (
     transfer_arguments,
     transfer_of,
 )
-from turnwise.agents.samplers.weight_transfer import GlooSender, IpcSender, NcclSender
+from turncredit.agents.samplers.weight_transfer import GlooSender, IpcSender, NcclSender
 
 NO_CARDS = Cards("", (), ())
 ONE = Cards("0", ("0",), ("0",))
@@ -106,7 +106,7 @@ def test_each_way_has_its_backend_and_its_sender() -> None:
     assert transfer_arguments("files") == {}
     backends = {name: transfer_arguments(name)["weight_transfer_config"] for name in ("gloo", "ipc", "nccl")}
     assert backends == {
-        "gloo": {"backend": "turnwise_gloo"},
+        "gloo": {"backend": "turncredit_gloo"},
         "ipc": {"backend": "ipc"},
         "nccl": {"backend": "nccl"},
     }

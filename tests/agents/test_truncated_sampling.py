@@ -7,10 +7,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from turnwise.agents.agent import Agent  # noqa: E402
-from turnwise.agents.errors import AgentError  # noqa: E402
-from turnwise.agents.samplers.transformers.token_sampling import LARGE, sample_tokens  # noqa: E402
-from turnwise.evaluation.benchmark import agent_settings  # noqa: E402
+from turncredit.agents.agent import Agent  # noqa: E402
+from turncredit.agents.errors import AgentError  # noqa: E402
+from turncredit.agents.samplers.transformers.token_sampling import LARGE, sample_tokens  # noqa: E402
+from turncredit.evaluation.benchmark import agent_settings  # noqa: E402
 
 
 def kept(logits: np.ndarray, temperature: float, top_k: int, min_p: float, top_p: float) -> np.ndarray:

@@ -8,14 +8,14 @@ from toys.corridor import Corridor
 from toys.tokens import Bytes
 from toys.wanderer import Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.files.trajectory_files import from_json, to_json
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.prompts.hints import TurnNotes, hinted, similar, without_hint
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.files.trajectory_files import from_json, to_json
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.prompts.hints import TurnNotes, hinted, similar, without_hint
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.trajectory import Trajectory
 
 ROOM = "You are in room 2. There is a key."
 

@@ -12,27 +12,27 @@ from typing import Any
 import pytest
 from toys.gpus import GIB, FakeMemory
 
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.models.weights import named_tensors
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers import weight_files, weight_transfer
-from turnwise.agents.samplers.base import Request, SamplerSettings
-from turnwise.agents.samplers.vllm import arguments as vllm_arguments
-from turnwise.agents.samplers.vllm import sampler as vllm_sampler
-from turnwise.agents.samplers.vllm.arguments import engine_arguments, sleep_level
-from turnwise.agents.samplers.vllm.gpu_memory import (
+from turncredit.agents.errors import EngineFailed, SamplerError
+from turncredit.agents.models.weights import named_tensors
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers import weight_files, weight_transfer
+from turncredit.agents.samplers.base import Request, SamplerSettings
+from turncredit.agents.samplers.vllm import arguments as vllm_arguments
+from turncredit.agents.samplers.vllm import sampler as vllm_sampler
+from turncredit.agents.samplers.vllm.arguments import engine_arguments, sleep_level
+from turncredit.agents.samplers.vllm.gpu_memory import (
     EngineMemory,
     EngineSize,
     engine_memory,
     requested_bytes,
     require_start,
 )
-from turnwise.agents.samplers.weight_files import write_tensors
+from turncredit.agents.samplers.weight_files import write_tensors
 
 torch = pytest.importorskip("torch")
 
-from turnwise.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
-from turnwise.training.learner.policy import build_policy, save_policy  # noqa: E402
+from turncredit.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
+from turncredit.training.learner.policy import build_policy, save_policy  # noqa: E402
 
 TEXTS = ["go to the kitchen", "open the fridge 1"] * 3
 MODEL = {"hidden_size": 64, "vocab_size": 400, "num_hidden_layers": 2, "num_attention_heads": 4}

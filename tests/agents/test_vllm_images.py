@@ -19,21 +19,21 @@ from toys.seen_episodes import plain  # noqa: E402
 from toys.vision import FAMILIES, HAS_TORCHVISION, screen  # noqa: E402
 from toys.vllm_gaps import measured_gaps  # noqa: E402
 
-from turnwise.agents.agent import Agent  # noqa: E402
-from turnwise.agents.content import ImagePart  # noqa: E402
-from turnwise.agents.errors import RequestFailed, SamplerError  # noqa: E402
-from turnwise.agents.models.model_folder import load_model  # noqa: E402
-from turnwise.agents.prompts.dialogue import Dialogue  # noqa: E402
-from turnwise.agents.prompts.prompt import View  # noqa: E402
-from turnwise.agents.samplers.base import AnswerStart, Completion, Request, SamplerSettings  # noqa: E402
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
-from turnwise.agents.samplers.vllm.prompt_images import PromptImages  # noqa: E402
-from turnwise.agents.samplers.vllm.sampler import VLLMSampler  # noqa: E402
-from turnwise.agents.samplers.weight_files import shapes_of  # noqa: E402
-from turnwise.agents.trajectory import Turn  # noqa: E402
-from turnwise.agents.vision.image_reader import reader_of  # noqa: E402
-from turnwise.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
-from turnwise.training.learner.policy import save_policy  # noqa: E402
+from turncredit.agents.agent import Agent  # noqa: E402
+from turncredit.agents.content import ImagePart  # noqa: E402
+from turncredit.agents.errors import RequestFailed, SamplerError  # noqa: E402
+from turncredit.agents.models.model_folder import load_model  # noqa: E402
+from turncredit.agents.prompts.dialogue import Dialogue  # noqa: E402
+from turncredit.agents.prompts.prompt import View  # noqa: E402
+from turncredit.agents.samplers.base import AnswerStart, Completion, Request, SamplerSettings  # noqa: E402
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
+from turncredit.agents.samplers.vllm.prompt_images import PromptImages  # noqa: E402
+from turncredit.agents.samplers.vllm.sampler import VLLMSampler  # noqa: E402
+from turncredit.agents.samplers.weight_files import shapes_of  # noqa: E402
+from turncredit.agents.trajectory import Turn  # noqa: E402
+from turncredit.agents.vision.image_reader import reader_of  # noqa: E402
+from turncredit.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
+from turncredit.training.learner.policy import save_policy  # noqa: E402
 
 MEASURED = ["qwen3", "llava", "own"]
 MOST = 3

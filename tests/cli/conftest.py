@@ -46,8 +46,8 @@ def _corridor() -> None:
 
 
 @pytest.fixture(scope="session")
-def turnwise() -> Call:
-    """Run a command in this process: `turnwise("list", "envs")`, `stdin=` for what a person would type."""
+def turncredit() -> Call:
+    """Run a command in this process: `turncredit("list", "envs")`, `stdin=` for what a person would type."""
     return run_command
 
 
@@ -59,11 +59,11 @@ def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def trained(run_file: Path, tmp_path_factory: pytest.TempPathFactory, turnwise: Call) -> Path:
+def trained(run_file: Path, tmp_path_factory: pytest.TempPathFactory, turncredit: Call) -> Path:
     """The folder of a run of two iterations on corridors of three rooms."""
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("runs") / "corridor"
-    said = turnwise("train", run_file, "--output", folder)
+    said = turncredit("train", run_file, "--output", folder)
     assert said.code == 0, said.err
     assert re.search(r"^2/2 .*success .*step signal", said.out, re.MULTILINE)
     return folder

@@ -1,4 +1,4 @@
-"""`turnwise ablate` from beginning to end: processes that are killed, what arms share, and what is written."""
+"""`turncredit ablate` from beginning to end: processes that are killed, what arms share, and what is written."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from toys.gated import GATE
 from toys.warm_processes import WarmPopen
 
-from turnwise.ablation import process_pool
-from turnwise.report.ablation_tables import (
+from turncredit.ablation import process_pool
+from turncredit.report.ablation_tables import (
     estimates,
     grid,
     interval,
@@ -38,8 +38,8 @@ PROGRAM = """
 import subprocess
 from types import SimpleNamespace
 from toys.warm_processes import WarmPopen
-from turnwise.ablation import process_pool
-from turnwise.cli.main import main
+from turncredit.ablation import process_pool
+from turncredit.cli.main import main
 
 process_pool.subprocess = SimpleNamespace(Popen=WarmPopen, PIPE=subprocess.PIPE)
 main()
@@ -98,7 +98,7 @@ def alive(process: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def finished(file: Path, turnwise: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+def finished(file: Path, turncredit: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """An ablation whose first arm's worker was killed, then the whole command; and what was said before and after."""
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("ablations") / "killed"
@@ -118,7 +118,7 @@ def finished(file: Path, turnwise: Any, tmp_path_factory: pytest.TempPathFactory
     assert not (folder / "results.json").exists()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(process_pool, "subprocess", SimpleNamespace(Popen=WarmPopen, PIPE=subprocess.PIPE))
-        result = turnwise("ablate", file, *ARMS, "--output", folder)
+        result = turncredit("ablate", file, *ARMS, "--output", folder)
     assert result.code == 0, result.err
     return folder, first, result.out
 
@@ -154,12 +154,12 @@ def test_the_second_call_goes_on_where_the_first_was_killed(finished: tuple[Path
 
 
 def test_arms_begin_with_the_same_weights_and_end_as_plain_training_does(
-    finished: tuple[Path, str, str], file: Path, turnwise: Any, tmp_path: Path
+    finished: tuple[Path, str, str], file: Path, turncredit: Any, tmp_path: Path
 ) -> None:
-    """The killed arm, gone on with, has the weights of `turnwise train` with its rule, from the warm start on."""
+    """The killed arm, gone on with, has the weights of `turncredit train` with its rule, from the warm start on."""
     folder, _, _ = finished
     words = ("credit.method=grpo", "train.iterations=3", "checkpoints.keep=9")
-    assert turnwise("train", file, *words, "--output", tmp_path / "plain").code == 0
+    assert turncredit("train", file, *words, "--output", tmp_path / "plain").code == 0
     warm = weights(folder / "warm-start/seed-0", 0)
     assert_same(warm, weights(tmp_path / "plain", 0))
     for arm in ("grpo", "gigpo-w-0.5"):
@@ -169,18 +169,18 @@ def test_arms_begin_with_the_same_weights_and_end_as_plain_training_does(
     assert all(arm["seeds"]["0"]["begins_as_the_warm_start"] for arm in arms)
 
 
-def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turnwise: Any, tmp_path: Path) -> None:
+def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turncredit: Any, tmp_path: Path) -> None:
     folder, _, _ = finished
-    result = turnwise("eval", folder / "grpo/seed-0", "--trust", "--episodes", 4, "--output", tmp_path / "again.json")
+    result = turncredit("eval", folder / "grpo/seed-0", "--trust", "--episodes", 4, "--output", tmp_path / "again.json")
     assert result.code == 0, result.err
-    result = turnwise("compare", tmp_path / "again.json", folder / "gigpo-w-0.5/seed-0/after.json")
+    result = turncredit("compare", tmp_path / "again.json", folder / "gigpo-w-0.5/seed-0/after.json")
     assert result.code == 0, result.err
-    assert turnwise("train", folder / "grpo/seed-0", "--resume", "--trust").code == 0
+    assert turncredit("train", folder / "grpo/seed-0", "--resume", "--trust").code == 0
 
 
 def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) -> None:
-    from turnwise.evaluation.comparison import compare
-    from turnwise.evaluation.results import EvaluationResult
+    from turncredit.evaluation.comparison import compare
+    from turncredit.evaluation.results import EvaluationResult
 
     folder, _, output = finished
     results = json.loads((folder / "results.json").read_text())
@@ -193,7 +193,7 @@ def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) ->
     text = (folder / "results.md").read_text()
     rate = f"{100 * sum(row.won for row in second.rows) / 4:.1f}"
     assert re.search(rf"^\| gigpo:w=0.5 \| {rate} \| 1 \| {rate} \[", text, re.MULTILINE)
-    assert "turnwise ablate" in text
+    assert "turncredit ablate" in text
     assert "seeds 0." in text
     assert comparison["verdict"] in text
     assert set(comparison["verdict"].split()) <= set(output.split())  # a narrow terminal wraps the words of a cell
@@ -201,32 +201,32 @@ def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) ->
 
 
 def test_another_configuration_in_the_same_folder_is_refused(
-    finished: tuple[Path, str, str], file: Path, turnwise: Any
+    finished: tuple[Path, str, str], file: Path, turncredit: Any
 ) -> None:
     folder, _, _ = finished
-    result = turnwise("ablate", file, *ARMS, "train.lr=0.5", "--output", folder)
+    result = turncredit("ablate", file, *ARMS, "train.lr=0.5", "--output", folder)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "train.lr changed since the ablation" in result.err
 
 
-def test_a_folder_goes_on_as_it_was_begun(finished: tuple[Path, str, str], turnwise: Any) -> None:
+def test_a_folder_goes_on_as_it_was_begun(finished: tuple[Path, str, str], turncredit: Any) -> None:
     folder, _, _ = finished
     before = json.loads((folder / "results.json").read_text())
-    result = turnwise("ablate", folder, "--trust")
+    result = turncredit("ablate", folder, "--trust")
     assert result.code == 0, result.err
     assert "started" not in result.out
     after = json.loads((folder / "results.json").read_text())
     assert (after["comparisons"], after["command"]) == (before["comparisons"], before["command"])
-    assert after["command"].startswith("turnwise ablate ")
-    assert "remove the other arguments" in turnwise("ablate", folder, "train.lr=1").err
+    assert after["command"].startswith("turncredit ablate ")
+    assert "remove the other arguments" in turncredit("ablate", folder, "train.lr=1").err
 
 
 def test_the_summary_relates_gains_to_the_first_iterations(
-    finished: tuple[Path, str, str], turnwise: Any, tmp_path: Path
+    finished: tuple[Path, str, str], turncredit: Any, tmp_path: Path
 ) -> None:
     folder, _, _ = finished
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    result = turnwise("ablate", "--summary", folder, "--output", tmp_path / "all")
+    result = turncredit("ablate", "--summary", folder, "--output", tmp_path / "all")
     assert result.code == 0, result.err
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
     content = json.loads((tmp_path / "all/summary.json").read_text())
@@ -242,14 +242,14 @@ def test_the_summary_relates_gains_to_the_first_iterations(
     assert f"{100 * comparison['difference']['value']:+.1f}" in result.out
     assert (tmp_path / "all/summary.png").read_bytes()[:4] == b"\x89PNG"
     for words, part in (((folder, folder), "once"), ((folder, tmp_path), "not the folder of an ablation")):
-        wrong = turnwise("ablate", "--summary", *words)
+        wrong = turncredit("ablate", "--summary", *words)
         assert (wrong.code, wrong.err.count("\n")) == (2, 1), wrong.err
         assert part in wrong.err
 
 
-def test_mistakes_are_one_sentence(file: Path, turnwise: Any, tmp_path: Path) -> None:
+def test_mistakes_are_one_sentence(file: Path, turncredit: Any, tmp_path: Path) -> None:
     for word, part in (("credit=grpo,gigppo", "gigpo"), ("credit=grpo,gigpo:gama=1", "gamma"), ("seed=x", "seed")):
-        result = turnwise("ablate", file, word, "--output", tmp_path / "abl")
+        result = turncredit("ablate", file, word, "--output", tmp_path / "abl")
         assert (result.code, result.err.count("\n")) == (2, 1), result.err
         assert part in result.err
         assert not (tmp_path / "abl").exists()
@@ -262,8 +262,8 @@ def arm(*values: float) -> dict[str, Any]:
     """An arm with a finished seed for each success rate, of 20 episodes."""
     from dataclasses import asdict
 
-    from turnwise.evaluation.results import Rate
-    from turnwise.evaluation.seed_statistics import Mean
+    from turncredit.evaluation.results import Rate
+    from turncredit.evaluation.seed_statistics import Mean
 
     rates = [Rate.of(round(20 * value), 20) for value in values]
     entries = {
@@ -334,7 +334,7 @@ def test_a_figure_of_any_number_of_arms(tmp_path: Path, number: int) -> None:
 
 
 def test_runs_that_are_missing_are_named() -> None:
-    from turnwise.ablation.results import DIAGNOSTICS
+    from turncredit.ablation.results import DIAGNOSTICS
 
     empty = {"success": {"value": None, "n": 0}, "pooled": {"value": None, "k": 0, "n": 0}, "gain": {"value": None}}
     missing = {**empty, "seeds": {"0": {"state": "failed (so)"}}, "diagnostics": dict.fromkeys(DIAGNOSTICS)}
@@ -357,10 +357,10 @@ def test_the_overview_shows_how_every_run_stands(
 ) -> None:
     from rich.console import Console
 
-    from turnwise.ablation.process_pool import PooledRun
-    from turnwise.cli import ablate
-    from turnwise.cli.ablate import WARM, AblationProgress
-    from turnwise.training.config.run import Run
+    from turncredit.ablation.process_pool import PooledRun
+    from turncredit.cli import ablate
+    from turncredit.cli.ablate import WARM, AblationProgress
+    from turncredit.training.config.run import Run
 
     monkeypatch.setattr(ablate, "time", SimpleNamespace(monotonic=lambda: 1000.0))  # no time passes in between
     run = Run.parse({"output": "nowhere", "train": {"iterations": 50}})

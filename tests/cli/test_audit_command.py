@@ -1,4 +1,4 @@
-"""`turnwise audit`: table, JSON, exit codes and the first offending turn."""
+"""`turncredit audit`: table, JSON, exit codes and the first offending turn."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from toys.commands import one_sentence
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
 
 pytest.importorskip("torch")
 
@@ -26,8 +26,8 @@ def corrupted(trained, tmp_path):
     return folder, stored[2].id
 
 
-def test_a_run_in_order_passes(trained, turnwise):
-    said = turnwise("audit", trained)
+def test_a_run_in_order_passes(trained, turncredit):
+    said = turncredit("audit", trained)
     assert said.code == 0, said.out
     assert "no problem was found" in said.out
     assert "12 episodes" in said.out
@@ -35,45 +35,45 @@ def test_a_run_in_order_passes(trained, turnwise):
     assert "failed" not in said.out
 
 
-def test_a_corrupted_run_fails_with_its_first_offending_turn(corrupted, turnwise):
+def test_a_corrupted_run_fails_with_its_first_offending_turn(corrupted, turncredit):
     folder, name = corrupted
-    said = turnwise("audit", folder, "--no-scores")
+    said = turncredit("audit", folder, "--no-scores")
     assert said.code == 1
     assert "texts" in said.out
     assert f"iteration 2, trajectory {name}, turn 1: the ids decode to" in said.out
     assert "'sing loudly'" in said.out
     assert "no problem was found" not in said.out
-    assert turnwise("audit", folder, "--no-scores", "--iteration", "1").code == 0
+    assert turncredit("audit", folder, "--no-scores", "--iteration", "1").code == 0
 
 
-def test_json_holds_every_check(corrupted, trained, turnwise):
+def test_json_holds_every_check(corrupted, trained, turncredit):
     folder, name = corrupted
-    said = turnwise("audit", folder, "--json", "--no-scores")
+    said = turncredit("audit", folder, "--json", "--no-scores")
     report = json.loads(said.out)
     assert (said.code, report["passed"]) == (1, False)
     (texts,) = (one for one in report["checks"] if one["name"] == "texts")
     assert texts["state"] == "failed"
     assert texts["problems"] == 1
     assert texts["examples"][0] | {"text": ""} == {"iteration": 2, "trajectory": name, "turn": 1, "text": ""}
-    clean = json.loads(turnwise("audit", trained, "--json").out)
+    clean = json.loads(turncredit("audit", trained, "--json").out)
     assert clean["passed"]
     assert [one["name"] for one in clean["checks"]] == [one["name"] for one in report["checks"]]
     (gaps,) = (one for one in clean["checks"] if one["name"] == "log-probabilities")
     assert gaps["details"]["by_version"].keys() == {"1"}
 
 
-def test_what_cannot_be_checked_is_said(corrupted, turnwise):
+def test_what_cannot_be_checked_is_said(corrupted, turncredit):
     folder, _ = corrupted
     shutil.rmtree(folder / "trajectories")
-    said = turnwise("audit", folder)
+    said = turncredit("audit", folder)
     assert said.code == 0
     assert "are not stored: iterations 1 to 2" in said.out
 
 
-def test_wrong_arguments_are_explained(trained, tmp_path, turnwise):
-    one_sentence(turnwise("audit", tmp_path / "nowhere"), "does not exist", "run folder")
-    one_sentence(turnwise("audit", tmp_path), "has no run.toml")
-    one_sentence(turnwise("audit", trained, "--dtype", "float8"), "unknown dtype")
-    one_sentence(turnwise("audit", trained, "--iteration", "9"), "no trajectories of iteration 9; it has 1 to 2")
-    one_sentence(turnwise("audit", trained, "--checkpoint", tmp_path), "holds no checkpoint")
-    one_sentence(turnwise("audit", trained, "--device", "cuda:7"), "cuda")
+def test_wrong_arguments_are_explained(trained, tmp_path, turncredit):
+    one_sentence(turncredit("audit", tmp_path / "nowhere"), "does not exist", "run folder")
+    one_sentence(turncredit("audit", tmp_path), "has no run.toml")
+    one_sentence(turncredit("audit", trained, "--dtype", "float8"), "unknown dtype")
+    one_sentence(turncredit("audit", trained, "--iteration", "9"), "no trajectories of iteration 9; it has 1 to 2")
+    one_sentence(turncredit("audit", trained, "--checkpoint", tmp_path), "holds no checkpoint")
+    one_sentence(turncredit("audit", trained, "--device", "cuda:7"), "cuda")

@@ -1,4 +1,4 @@
-"""`turnwise bench` and `turnwise compare` on its cards."""
+"""`turncredit bench` and `turncredit compare` on its cards."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 from toys.benchmarks import SUITE, register_toys
 from toys.commands import ENV, Call, one_sentence
 
-from turnwise.cli.bench_report import markdown, success_rows
-from turnwise.evaluation.benchmark_card import Card, CardPanel
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
-from turnwise.evaluation.shipped_suites import baseline_cards, load_suite
+from turncredit.cli.bench_report import markdown, success_rows
+from turncredit.evaluation.benchmark_card import Card, CardPanel
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.evaluation.shipped_suites import baseline_cards, load_suite
 
 TESTS = Path(__file__).resolve().parent.parent
 MORE = """
@@ -35,7 +35,7 @@ env = "toys/Unlisted-v0"
 episodes = 2
 [[panels]]
 name = "house"
-env = "turnwise/Household-v0"
+env = "turncredit/Household-v0"
 kwargs = { level = "tiny" }
 episodes = 3
 rule = "searcher"
@@ -61,15 +61,15 @@ def suite(tmp_path: Path) -> Path:
             'env = "toys/Corridor-v0"\nkwargs = { lenghts = [3] }',
             ("has no argument 'lenghts'", "did you mean 'lengths'"),
         ),
-        ('env = "turnwise/Household-v0"\nkwargs = { level = "sml" }', ("unknown level 'sml'",)),
+        ('env = "turncredit/Household-v0"\nkwargs = { level = "sml" }', ("unknown level 'sml'",)),
     ],
 )
 def test_a_wrong_argument_of_the_last_panel_is_told_before_the_first_is_played(
-    turnwise: Call, tmp_path: Path, panel: str, words: tuple[str, ...]
+    turncredit: Call, tmp_path: Path, panel: str, words: tuple[str, ...]
 ) -> None:
     suite = tmp_path / "tiny.toml"
     suite.write_text(SUITE + f'[[panels]]\nname = "last"\nepisodes = 2\n{panel}\n', encoding="utf-8")
-    result = turnwise("bench", "random", "--suite", suite, "--output", tmp_path / "out")
+    result = turncredit("bench", "random", "--suite", suite, "--output", tmp_path / "out")
     one_sentence(result, "panel 'last': ", *words)
     assert "short" not in result.out
     assert not list(tmp_path.glob("out/*.jsonl"))
@@ -82,9 +82,9 @@ def larger(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_benchmark_is_a_table_a_card_and_every_episode(turnwise: Call, larger: Path, tmp_path: Path) -> None:
+def test_a_benchmark_is_a_table_a_card_and_every_episode(turncredit: Call, larger: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    result = turnwise("bench", "random", "--suite", larger, "--output", folder)
+    result = turncredit("bench", "random", "--suite", larger, "--output", folder)
     assert result.code == 0, result.err
     assert re.search(r"^ short +2 +\d+\.\d % +\d+\.\d to \d+\.\d +\d\.\d{3}", result.out, re.MULTILINE)
     assert re.search(r"^ long +6 ", result.out, re.MULTILINE)
@@ -95,7 +95,7 @@ def test_a_benchmark_is_a_table_a_card_and_every_episode(turnwise: Call, larger:
     card = Card.load(folder / "card.json")
     assert [panel.status for panel in card.panels] == ["played", "played", "unavailable", "unplayable", "played"]
     assert card.about["model"] == "random"
-    assert {"python", "turnwise", "numpy"} <= set(card.about["versions"])
+    assert {"python", "turncredit", "numpy"} <= set(card.about["versions"])
     assert card.about["machine"]["cores"] >= 1
     text = (folder / "card.md").read_text()
     assert text.startswith("# random: suite larger\n\ncorridors.")
@@ -106,8 +106,8 @@ def test_a_benchmark_is_a_table_a_card_and_every_episode(turnwise: Call, larger:
     assert "<svg" in (folder / "card.svg").read_text()
 
 
-def test_a_demonstrator_plays_the_panels_whose_environments_offer_it(turnwise: Call, larger: Path, tmp_path: Path):
-    result = turnwise("bench", "searcher", "--suite", larger, "--output", tmp_path / "out")
+def test_a_demonstrator_plays_the_panels_whose_environments_offer_it(turncredit: Call, larger: Path, tmp_path: Path):
+    result = turncredit("bench", "searcher", "--suite", larger, "--output", tmp_path / "out")
     assert result.code == 0
     assert "the environment has no player 'searcher'; expected random, rule, expert" in " ".join(result.out.split())
     card = Card.load(tmp_path / "out" / "card.json")
@@ -115,18 +115,18 @@ def test_a_demonstrator_plays_the_panels_whose_environments_offer_it(turnwise: C
 
 
 def test_the_same_command_plays_nothing_again_and_panels_can_be_added(
-    turnwise: Call, suite: Path, tmp_path: Path
+    turncredit: Call, suite: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
-    assert turnwise("bench", "random", "--suite", suite, "--output", folder, "--panel", "short").code == 0
+    assert turncredit("bench", "random", "--suite", suite, "--output", folder, "--panel", "short").code == 0
     before = (folder / "short.jsonl").read_bytes()
-    result = turnwise("bench", "random", "--suite", suite, "--output", folder)
+    result = turncredit("bench", "random", "--suite", suite, "--output", folder)
     assert result.code == 0, result.err
     assert (folder / "short.jsonl").read_bytes() == before
     assert [panel.name for panel in Card.load(folder / "card.json").panels] == ["short", "long"]
-    result = turnwise("bench", "expert", "--suite", suite, "--output", folder)
+    result = turncredit("bench", "expert", "--suite", suite, "--output", folder)
     one_sentence(result, "holds another benchmark (player was 'random' and is 'expert')")
-    result = turnwise("bench", "random", "agent.max_turns=3", "--suite", suite, "--output", folder)
+    result = turncredit("bench", "random", "agent.max_turns=3", "--suite", suite, "--output", folder)
     one_sentence(result, "panel short: max_turns was 12 and is 3")
 
 
@@ -134,7 +134,7 @@ def start(suite: Path, folder: Path, slow: float) -> subprocess.Popen[str]:
     """Start the slow player in a process of its own, which registers the toys first."""
     code = (
         "from toys import corridor, benchmarks; corridor.register(); benchmarks.register_toys()\n"
-        "from turnwise.cli.main import main; main()"
+        "from turncredit.cli.main import main; main()"
     )
     words = ["bench", "toys.benchmarks:slow", "--suite", str(suite), "--output", str(folder), "--concurrency", "2"]
     return subprocess.Popen(
@@ -169,7 +169,7 @@ def test_a_benchmark_that_was_stopped_goes_on(suite: Path, tmp_path: Path, how: 
     assert 2 <= stored.count(b"\n") < 6
     assert not (output / "card.json").exists()
     if how == signal.SIGINT:
-        assert f"finished episodes are stored in {output}; to continue: turnwise bench toys.benchmarks:slow" in err
+        assert f"finished episodes are stored in {output}; to continue: turncredit bench toys.benchmarks:slow" in err
     else:
         (output / "long.jsonl").write_bytes(stored + stored[:50])  # a line that the killed process was writing
     for folder in (output, whole):
@@ -185,14 +185,14 @@ def test_a_benchmark_that_was_stopped_goes_on(suite: Path, tmp_path: Path, how: 
         assert a.result.rows == b.result.rows
 
 
-def test_a_server_that_dies_ends_the_benchmark_with_a_sentence(turnwise: Call, suite: Path, tmp_path: Path) -> None:
-    result = turnwise("bench", "toys.benchmarks:dying", "--suite", suite, "--output", tmp_path / "out")
-    one_sentence(result, "the server does not answer", "to continue: turnwise")
+def test_a_server_that_dies_ends_the_benchmark_with_a_sentence(turncredit: Call, suite: Path, tmp_path: Path) -> None:
+    result = turncredit("bench", "toys.benchmarks:dying", "--suite", suite, "--output", tmp_path / "out")
+    one_sentence(result, "the server does not answer", "to continue: turncredit")
     assert (tmp_path / "out/short.jsonl").read_text().count("\n") == 2
 
 
-def test_tokens_and_prices_stand_in_the_table(turnwise: Call, suite: Path, tmp_path: Path) -> None:
-    result = turnwise("bench", "toys.benchmarks:counting", "--suite", suite, "--output", tmp_path)
+def test_tokens_and_prices_stand_in_the_table(turncredit: Call, suite: Path, tmp_path: Path) -> None:
+    result = turncredit("bench", "toys.benchmarks:counting", "--suite", suite, "--output", tmp_path)
     assert result.code == 0, result.err
     rows = Card.load(tmp_path / "card.json").panels[1].result.rows  # type: ignore[union-attr]
     turns = sum(row.turns for row in rows) / 6
@@ -203,13 +203,13 @@ def test_tokens_and_prices_stand_in_the_table(turnwise: Call, suite: Path, tmp_p
     assert float(match[4]) == pytest.approx(0.5 * turns, abs=0.05)
 
 
-def test_other_cards_stand_beside_it_on_the_same_panels(turnwise: Call, larger: Path, tmp_path: Path) -> None:
+def test_other_cards_stand_beside_it_on_the_same_panels(turncredit: Call, larger: Path, tmp_path: Path) -> None:
     for who in ("expert", "rule"):
-        assert turnwise("bench", who, "--suite", larger, "--output", tmp_path / who).code == 0
+        assert turncredit("bench", who, "--suite", larger, "--output", tmp_path / who).code == 0
     other = larger.with_name("other.toml")
     other.write_text(larger.read_text().replace("episodes = 6", "episodes = 5"), encoding="utf-8")
     words = [word for who in ("expert", "rule") for word in ("--against", tmp_path / who / "card.json")]
-    result = turnwise("bench", "random", "--suite", other, "--output", tmp_path / "random", *words)
+    result = turncredit("bench", "random", "--suite", other, "--output", tmp_path / "random", *words)
     assert result.code == 0, result.err
     card = Card.load(tmp_path / "random/card.json")
     rows = success_rows(card, [Card.load(tmp_path / who / "card.json") for who in ("expert", "rule")])
@@ -221,24 +221,24 @@ def test_other_cards_stand_beside_it_on_the_same_panels(turnwise: Call, larger: 
     assert cells["mean of 3"] == ["-", "-"]
 
 
-def test_cards_are_compared(turnwise: Call, suite: Path, larger: Path, tmp_path: Path) -> None:
+def test_cards_are_compared(turncredit: Call, suite: Path, larger: Path, tmp_path: Path) -> None:
     for who in ("random", "expert"):
-        assert turnwise("bench", who, "--suite", suite, "--output", tmp_path / who).code == 0
+        assert turncredit("bench", who, "--suite", suite, "--output", tmp_path / who).code == 0
     a, b = tmp_path / "random/card.json", tmp_path / "expert/card.json"
-    outcome = turnwise("compare", a, b)
+    outcome = turncredit("compare", a, b)
     assert outcome.code == 0, outcome.err
     assert re.search(r"^ long +6 .* 100\.0 % ", outcome.out, re.MULTILINE)
     assert re.search(r"^ all tasks +8 ", outcome.out, re.MULTILINE)
     assert "points on 8 tasks" in outcome.out
-    comparison = json.loads(turnwise("compare", a, b, "--json").out)
+    comparison = json.loads(turncredit("compare", a, b, "--json").out)
     assert set(comparison["panels"]) == {"short", "long"}
     assert comparison["overall"]["pairs"] == 8
     result = tmp_path / "result.json"
-    assert turnwise("eval", "random", ENV, "--episodes", 2, "--output", result).code == 0
-    one_sentence(turnwise("compare", a, result), "card.json is a card, and the other file is not")
+    assert turncredit("eval", "random", ENV, "--episodes", 2, "--output", result).code == 0
+    one_sentence(turncredit("compare", a, result), "card.json is a card, and the other file is not")
     suite.write_text(SUITE.replace("seed = 3", "seed = 4"), encoding="utf-8")
-    assert turnwise("bench", "expert", "--suite", suite, "--output", tmp_path / "other").code == 0
-    one_sentence(turnwise("compare", a, tmp_path / "other/card.json"), "panel ", "different")
+    assert turncredit("bench", "expert", "--suite", suite, "--output", tmp_path / "other").code == 0
+    one_sentence(turncredit("compare", a, tmp_path / "other/card.json"), "panel ", "different")
 
 
 @pytest.mark.parametrize(
@@ -253,20 +253,20 @@ def test_cards_are_compared(turnwise: Call, suite: Path, larger: Path, tmp_path:
         (["no_such_module:make"], ["no_such_module:make"]),
     ],
 )
-def test_bad_input(turnwise: Call, tmp_path: Path, words: list[Any], parts: list[str]) -> None:
-    one_sentence(turnwise("bench", *words, "--output", tmp_path / "out"), *parts)
+def test_bad_input(turncredit: Call, tmp_path: Path, words: list[Any], parts: list[str]) -> None:
+    one_sentence(turncredit("bench", *words, "--output", tmp_path / "out"), *parts)
 
 
-def test_an_environment_that_does_not_exist_is_named(turnwise: Call, suite: Path, tmp_path: Path) -> None:
+def test_an_environment_that_does_not_exist_is_named(turncredit: Call, suite: Path, tmp_path: Path) -> None:
     suite.write_text(SUITE.replace("Corridor", "Coridor"), encoding="utf-8")
-    result = turnwise("bench", "random", "--suite", suite, "--output", tmp_path / "out")
+    result = turncredit("bench", "random", "--suite", suite, "--output", tmp_path / "out")
     one_sentence(result, "panel 'short': unknown environment 'toys/Coridor-v0'; did you mean 'toys/Corridor-v0'?")
 
 
 def test_a_trained_run_keeps_its_prompt_and_takes_the_limit_of_turns(
-    turnwise: Call, trained: Path, suite: Path, tmp_path: Path
+    turncredit: Call, trained: Path, suite: Path, tmp_path: Path
 ) -> None:
-    result = turnwise("bench", trained, "--suite", suite, "--output", tmp_path / "out")
+    result = turncredit("bench", trained, "--suite", suite, "--output", tmp_path / "out")
     assert result.code == 0, result.err
     card = Card.load(tmp_path / "out/card.json")
     for panel in card.panels:
@@ -279,7 +279,7 @@ def test_a_trained_run_keeps_its_prompt_and_takes_the_limit_of_turns(
 def test_a_password_in_a_url_is_not_written() -> None:
     import doctest
 
-    import turnwise.cli.command_line as module
+    import turncredit.cli.command_line as module
 
     outcome = doctest.testmod(module)
     assert (outcome.failed, outcome.attempted) == (0, 1)
@@ -297,13 +297,13 @@ def test_the_suites_that_are_shipped_can_be_read(name: str) -> None:
 def test_the_baselines_that_are_shipped_played_the_panels_of_the_suites(
     name: str,
 ) -> None:
-    from turnwise.evaluation.suite import Unavailable, pin
+    from turncredit.evaluation.suite import Unavailable, pin
 
     cards = {card.name: card for card in baseline_cards() if card.suite == name}
     assert list(cards) == ["random", "rule", "expert"]
     compared = 0
     for spec in load_suite(name).panels:
-        if spec.env.startswith("turnwise/MiniWoB") or spec.files:
+        if spec.env.startswith("turncredit/MiniWoB") or spec.files:
             continue  # needs a browser or data
         try:
             digest = pin(spec).digest
@@ -318,9 +318,9 @@ def test_the_baselines_that_are_shipped_played_the_panels_of_the_suites(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["random", "rule", "expert"])
-def test_the_baselines_are_what_is_measured_now(turnwise: Call, tmp_path: Path, who: str) -> None:
+def test_the_baselines_are_what_is_measured_now(turncredit: Call, tmp_path: Path, who: str) -> None:
     """The whole quick suite, where this machine has what it needs: the same episodes, row by row."""
-    result = turnwise("bench", who, "--output", tmp_path)
+    result = turncredit("bench", who, "--output", tmp_path)
     assert result.code == 0, result.err
     (shipped,) = [card for card in baseline_cards() if (card.name, card.suite) == (who, "quick")]
     now = Card.load(tmp_path / "card.json")

@@ -1,4 +1,4 @@
-"""`turnwise bench openai:MODEL@URL` against a real server: tokens, price, refusals, and a server that goes away."""
+"""`turncredit bench openai:MODEL@URL` against a real server: tokens, price, refusals, and a server that goes away."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.evaluation.benchmark_card import Card
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents.samplers.openai import failures as openai_failures
+from turncredit.evaluation.benchmark_card import Card
+from turncredit.training.learner.policy import build_policy
 
 pytestmark = pytest.mark.waits
 
@@ -43,10 +43,10 @@ def words(tmp_path: Path) -> list[object]:
     return [*prices, "--suite", suite, "--panel", "short", "--concurrency", 1, "--output", tmp_path / "out"]
 
 
-def test_a_server_is_benchmarked(turnwise: Call, server: ToyServer, words: list[object], tmp_path: Path) -> None:
+def test_a_server_is_benchmarked(turncredit: Call, server: ToyServer, words: list[object], tmp_path: Path) -> None:
     server.script.extend([REFUSAL, *FIRST, *SECOND])
     with server.serve() as url:
-        said = turnwise("bench", f"openai:{NAME}@{url}", *words)
+        said = turncredit("bench", f"openai:{NAME}@{url}", *words)
     assert said.code == 0, said.err
     assert "1 of 9 answers were refused" in said.out
     (panel,) = Card.load(tmp_path / "out/card.json").panels
@@ -61,17 +61,17 @@ def test_a_server_is_benchmarked(turnwise: Call, server: ToyServer, words: list[
 
 
 def test_a_request_that_fails_costs_one_attempt_and_a_server_that_is_gone_ends_it(
-    turnwise: Call, server: ToyServer, words: list[object], tmp_path: Path
+    turncredit: Call, server: ToyServer, words: list[object], tmp_path: Path
 ) -> None:
     server.faults.extend([Fault(400, '{"error": {"message": "no", "code": "bad"}}')])
     server.script.extend([*SECOND, *FIRST])  # the first task fails, and is played again after the second
     with server.serve() as url:
         name = f"openai:{NAME}@{url}"
-        said = turnwise("bench", name, *words)
+        said = turncredit("bench", name, *words)
         assert said.code == 0, said.err
         (panel,) = Card.load(tmp_path / "out/card.json").panels
         assert panel.result is not None
         assert panel.result.summary().success.k == 2
         assert panel.reason == ""
-    said = turnwise("bench", f"openai:{NAME}@{url}", *words[:-1], tmp_path / "gone")
+    said = turncredit("bench", f"openai:{NAME}@{url}", *words[:-1], tmp_path / "gone")
     one_sentence(said, "127.0.0.1")

@@ -1,4 +1,4 @@
-"""`turnwise credit` and its pictures, on trajectories made by hand; `turnwise list credit` at every width."""
+"""`turncredit credit` and its pictures, on trajectories made by hand; `turncredit list credit` at every width."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from toys.commands import one_sentence
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.credit import rules
-from turnwise.report.credit_picture import most_instructive, texts_of
-from turnwise.report.graphs.diagram import diagram_of
-from turnwise.report.graphs.layout import HEIGHT, WIDTH, layout_of
-from turnwise.report.graphs.style import colour
-from turnwise.report.graphs.svg import draw
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.credit import rules
+from turncredit.report.credit_picture import most_instructive, texts_of
+from turncredit.report.graphs.diagram import diagram_of
+from turncredit.report.graphs.layout import HEIGHT, WIDTH, layout_of
+from turncredit.report.graphs.style import colour
+from turncredit.report.graphs.svg import draw
 
 Call = Any
 WIN = [("hall", "You are in <the> hall.", "on"), ("door", "A door.", "open")]
@@ -53,8 +53,8 @@ def file(tmp_path: Path) -> Path:
     return write(tmp_path / "played.jsonl", [*plain, *mixed])
 
 
-def test_the_numbers_side_by_side(turnwise: Call, file: Path) -> None:
-    said = turnwise("credit", file, "--credit", "gigpo,salt,grpo")
+def test_the_numbers_side_by_side(turncredit: Call, file: Path) -> None:
+    said = turncredit("credit", file, "--credit", "gigpo,salt,grpo")
     assert said.code == 0, said.err
     assert "7 trajectories in 2 groups, 5 won, 16 turns" in said.out
     assert "zero-variance groups: 1" in said.out
@@ -65,8 +65,8 @@ def test_the_numbers_side_by_side(turnwise: Call, file: Path) -> None:
     assert "--picture" in said.out
 
 
-def test_json_has_the_same_numbers(turnwise: Call, file: Path) -> None:
-    data = json.loads(turnwise("credit", file, "--credit", "grpo,gigpo", "--json").out)
+def test_json_has_the_same_numbers(turncredit: Call, file: Path) -> None:
+    data = json.loads(turncredit("credit", file, "--credit", "grpo,gigpo", "--json").out)
     assert data["facts"]["groups"] == 2
     assert data["facts"]["groups_with_equal_rewards"] == 1
     assert data["facts"]["ambiguous_texts"] == 0
@@ -77,23 +77,23 @@ def test_json_has_the_same_numbers(turnwise: Call, file: Path) -> None:
     assert data["correlation"]["grpo"]["gigpo"] == data["correlation"]["gigpo"]["grpo"]
 
 
-def test_states_and_texts_are_told_apart(turnwise: Call, tmp_path: Path) -> None:
+def test_states_and_texts_are_told_apart(turncredit: Call, tmp_path: Path) -> None:
     path = [("a", "Nothing happens.", "x"), ("b", "Nothing happens.", "x"), ("a", "A room.", "x")]
     data = write(tmp_path / "two.jsonl", [episode("t", k, path, won=False) for k in range(2)])
-    facts = json.loads(turnwise("credit", data, "--credit", "grpo", "--json").out)["facts"]
+    facts = json.loads(turncredit("credit", data, "--credit", "grpo", "--json").out)["facts"]
     assert (facts["ambiguous_texts"], facts["ambiguous_turns"]) == (1, 4)
     assert (facts["varying_states"], facts["varying_turns"]) == (1, 4)
     assert facts["states"] == 2
-    by_text = json.loads(turnwise("credit", data, "--credit", "grpo", "--anchor", "observation", "--json").out)
+    by_text = json.loads(turncredit("credit", data, "--credit", "grpo", "--anchor", "observation", "--json").out)
     assert by_text["facts"]["states"] == 2
     assert by_text["facts"]["shared_states"] == 2
 
 
-def test_an_estimator_without_its_column_is_left_out_and_said(turnwise: Call, file: Path) -> None:
-    said = turnwise("credit", file, "--credit", "tree_grpo,grpo")
+def test_an_estimator_without_its_column_is_left_out_and_said(turncredit: Call, file: Path) -> None:
+    said = turncredit("credit", file, "--credit", "tree_grpo,grpo")
     assert said.code == 0
     assert "left out: tree_grpo needs the column 'tree'" in said.err
-    one_sentence_at_the_end = turnwise("credit", file, "--credit", "tree_grpo")
+    one_sentence_at_the_end = turncredit("credit", file, "--credit", "tree_grpo")
     assert one_sentence_at_the_end.code == 2
     assert (
         "no credit rule can be applied to these trajectories: tree_grpo needs the column 'tree'"
@@ -113,15 +113,17 @@ def test_an_estimator_without_its_column_is_left_out_and_said(turnwise: Call, fi
         (("gamma=7",), ("gamma must be",)),
     ],
 )
-def test_bad_input_is_one_sentence(turnwise: Call, file: Path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
-    one_sentence(turnwise("credit", file, *words), *parts)
+def test_bad_input_is_one_sentence(
+    turncredit: Call, file: Path, words: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
+    one_sentence(turncredit("credit", file, *words), *parts)
 
 
-def test_files_without_anything_to_compare(turnwise: Call, tmp_path: Path) -> None:
-    one_sentence(turnwise("credit", tmp_path / "no.jsonl"), "no.jsonl does not exist")
-    one_sentence(turnwise("credit", write(tmp_path / "none.jsonl", [])), "holds no trajectory")
+def test_files_without_anything_to_compare(turncredit: Call, tmp_path: Path) -> None:
+    one_sentence(turncredit("credit", tmp_path / "no.jsonl"), "no.jsonl does not exist")
+    one_sentence(turncredit("credit", write(tmp_path / "none.jsonl", [])), "holds no trajectory")
     failed = write(tmp_path / "failed.jsonl", [episode("t", 0, WIN, won=False, stop="error")])
-    one_sentence(turnwise("credit", failed), "no turn of a finished trajectory")
+    one_sentence(turncredit("credit", failed), "no turn of a finished trajectory")
 
 
 @pytest.fixture
@@ -138,8 +140,8 @@ def run_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_show_and_credit_use_the_options_of_the_run(turnwise: Call, run_folder: Path) -> None:
-    credit, show = turnwise("credit", run_folder), turnwise("show", run_folder)
+def test_show_and_credit_use_the_options_of_the_run(turncredit: Call, run_folder: Path) -> None:
+    credit, show = turncredit("credit", run_folder), turncredit("show", run_folder)
     for said in (credit, show):
         assert said.code == 0, said.err
         assert "000010.jsonl" in said.out
@@ -150,24 +152,26 @@ def test_show_and_credit_use_the_options_of_the_run(turnwise: Call, run_folder: 
     without_variance = re.search(r"^  zero variance(.*)", credit.out, re.MULTILINE)
     assert without_variance is not None
     assert set(without_variance[1].split()) <= {"1", "-"}  # the same group as above: the run has no penalty
-    numbers = json.loads(turnwise("credit", run_folder, "--credit", "grpo", "--json").out)
+    numbers = json.loads(turncredit("credit", run_folder, "--credit", "grpo", "--json").out)
     assert numbers["rules"]["grpo"]["most"] == 0.5  # not scaled
-    assert re.search(r"1 +\+0\.500", turnwise("show", run_folder, "--task", "mixed").out)
+    assert re.search(r"1 +\+0\.500", turncredit("show", run_folder, "--task", "mixed").out)
 
 
-def test_one_flag_and_the_same_words_change_both(turnwise: Call, run_folder: Path) -> None:
+def test_one_flag_and_the_same_words_change_both(turncredit: Call, run_folder: Path) -> None:
     for command in ("show", "credit"):
-        said = turnwise(command, run_folder, "--credit", "gigpo,rloo", "invalid_penalty=0.5", "--anchor", "state")
+        said = turncredit(command, run_folder, "--credit", "gigpo,rloo", "invalid_penalty=0.5", "--anchor", "state")
         assert said.code == 0, said.err
         assert "turns compared by state" in said.out
         assert "options of gigpo: scale=none invalid_penalty=0.5" in said.out
         assert "options of rloo: invalid_penalty=0.5" in said.out
-        assert "000001.jsonl" in turnwise(command, run_folder, "--iteration", "1").out
-        one_sentence(turnwise(command, run_folder, "--iteration", "2"), "no trajectories of iteration 2", "1 to 10")
+        assert "000001.jsonl" in turncredit(command, run_folder, "--iteration", "1").out
+        one_sentence(turncredit(command, run_folder, "--iteration", "2"), "no trajectories of iteration 2", "1 to 10")
         file = next((run_folder / "trajectories").iterdir())
-        one_sentence(turnwise(command, file, "--iteration", "2"), "--iteration needs a run")
-        one_sentence(turnwise(command, run_folder.parent / "nowhere"), "nowhere does not exist; expected a run folder")
-        one_sentence(turnwise(command, run_folder.parent), "holds no trajectories")
+        one_sentence(turncredit(command, file, "--iteration", "2"), "--iteration needs a run")
+        one_sentence(
+            turncredit(command, run_folder.parent / "nowhere"), "nowhere does not exist; expected a run folder"
+        )
+        one_sentence(turncredit(command, run_folder.parent), "holds no trajectories")
 
 
 # ---- pictures ----
@@ -186,8 +190,8 @@ class Page(HTMLParser):
         self.outside += [value or "" for name, value in attrs if name in ("src", "href") and value]
 
 
-def test_the_mixed_task_is_drawn(turnwise: Call, file: Path, tmp_path: Path) -> None:
-    said = turnwise("credit", file, "--credit", "gigpo,grpo", "--picture", tmp_path / "graph.svg")
+def test_the_mixed_task_is_drawn(turncredit: Call, file: Path, tmp_path: Path) -> None:
+    said = turncredit("credit", file, "--credit", "gigpo,grpo", "--picture", tmp_path / "graph.svg")
     assert "task mixed drawn" in said.out
     text = (tmp_path / "graph.svg").read_text(encoding="utf-8")
     root = ET.fromstring(text)
@@ -202,8 +206,8 @@ def test_the_mixed_task_is_drawn(turnwise: Call, file: Path, tmp_path: Path) -> 
     assert "<the>" not in text
 
 
-def test_the_page_is_whole_and_fetches_nothing(turnwise: Call, file: Path, tmp_path: Path) -> None:
-    assert turnwise("credit", file, "--credit", "gigpo,grpo", "--picture", tmp_path / "g.html").code == 0
+def test_the_page_is_whole_and_fetches_nothing(turncredit: Call, file: Path, tmp_path: Path) -> None:
+    assert turncredit("credit", file, "--credit", "gigpo,grpo", "--picture", tmp_path / "g.html").code == 0
     text = (tmp_path / "g.html").read_text(encoding="utf-8")
     page = Page()
     page.feed(text)
@@ -218,31 +222,31 @@ def test_the_page_is_whole_and_fetches_nothing(turnwise: Call, file: Path, tmp_p
     assert re.search(r'<tr class="decisive"><td>decisive</td><td>A door\.</td><td>open</td>', text)
 
 
-def test_a_picture_fits_the_column_of_a_paper(turnwise: Call, file: Path, tmp_path: Path) -> None:
+def test_a_picture_fits_the_column_of_a_paper(turncredit: Call, file: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     words = ("credit", file, "--credit", "gigpo", "--format", "column", "--picture")
-    assert turnwise(*words, tmp_path / "g.svg").code == 0
+    assert turncredit(*words, tmp_path / "g.svg").code == 0
     root = ET.parse(tmp_path / "g.svg").getroot()
     assert root.get("width") == "237.6pt"  # 3.3 inches
     texts = "".join(root.itertext())
     assert all(part in texts for part in ("start", "1: open ×2", "2: jump ×2", "advantage (gigpo)", "★2", "✕2"))
-    assert turnwise(*words, tmp_path / "g.pdf").code == 0
+    assert turncredit(*words, tmp_path / "g.pdf").code == 0
     assert (tmp_path / "g.pdf").read_bytes().startswith(b"%PDF")
-    one_sentence(turnwise(*words, tmp_path / "g.html"), "must end in one of .svg, .pdf")
-    one_sentence(turnwise("credit", file, "--picture", tmp_path / "h.pdf"), "a .pdf needs --format column")
-    one_sentence(turnwise(*words, tmp_path / "no" / "g.svg"), "does not exist")
+    one_sentence(turncredit(*words, tmp_path / "g.html"), "must end in one of .svg, .pdf")
+    one_sentence(turncredit("credit", file, "--picture", tmp_path / "h.pdf"), "a .pdf needs --format column")
+    one_sentence(turncredit(*words, tmp_path / "no" / "g.svg"), "does not exist")
 
 
-def test_the_graph_itself_can_be_written(turnwise: Call, file: Path, tmp_path: Path) -> None:
+def test_the_graph_itself_can_be_written(turncredit: Call, file: Path, tmp_path: Path) -> None:
     for suffix, start in ((".graphml", "<graphml"), (".dot", "digraph"), (".json", "{")):
         target = tmp_path / f"graph{suffix}"
-        assert turnwise("credit", file, "--credit", "gigpo", "--picture", target).code == 0
+        assert turncredit("credit", file, "--credit", "gigpo", "--picture", target).code == 0
         assert target.read_text(encoding="utf-8").lstrip().startswith(start)
         assert "advantage gigpo" in target.read_text(encoding="utf-8")
 
 
 def test_the_most_instructive_group_has_both_ends_and_most_shared_states() -> None:
-    from turnwise.agents.trajectory import Group
+    from turncredit.agents.trajectory import Group
 
     won = Group("a", tuple(episode("a", k, [*WIN, *WIN, *WIN], won=True) for k in range(5)))
     both = Group("b", (episode("b", 0, WIN, won=True), episode("b", 1, LOSS, won=False)))
@@ -252,7 +256,7 @@ def test_the_most_instructive_group_has_both_ends_and_most_shared_states() -> No
 
 
 def test_a_state_is_called_by_what_was_seen_on_arrival() -> None:
-    from turnwise.agents.trajectory import Group
+    from turncredit.agents.trajectory import Group
 
     stuck = [("a", "A room.", "x"), ("a", "Nothing happens.", "x"), ("a", "Nothing happens.", "x")]
     group = Group("t", (episode("t", 0, stuck, won=False),))
@@ -261,7 +265,7 @@ def test_a_state_is_called_by_what_was_seen_on_arrival() -> None:
 
 def big_graph() -> Any:
     """A binary tree of eight layers, with steps back: more than anybody's task."""
-    from turnwise.credit import Steps, trajectory_graph
+    from turncredit.credit import Steps, trajectory_graph
 
     rows = []
     for k in range(64):
@@ -290,7 +294,7 @@ def test_no_place_lies_on_another_and_layers_go_right() -> None:
 
 
 def test_what_one_trajectory_saw_is_folded_up() -> None:
-    from turnwise.credit import Steps, trajectory_graph
+    from turncredit.credit import Steps, trajectory_graph
 
     paths = ["abW", "abW", "abcdefL"]  # c, d, e, f and the end belong to one trajectory that lost
     rows = [
@@ -315,22 +319,22 @@ def test_colours_are_symmetric_and_grey_at_zero() -> None:
     assert colour(-1.0, 1.0) == "#d95f02"
 
 
-# ---- turnwise list credit ----
+# ---- turncredit list credit ----
 
 
-def test_piped_it_is_one_line_per_rule(turnwise: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piped_it_is_one_line_per_rule(turncredit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    lines = turnwise("list", "credit").out.splitlines()
+    lines = turncredit("list", "credit").out.splitlines()
     assert lines[0].split()[:4] == ["name", "arXiv", "evidence", "needs"]
     assert [line.split()[0] for line in lines[1:]] == list(rules())
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_on_a_terminal_it_fits_and_says_what_rules_need(
-    turnwise: Call, monkeypatch: pytest.MonkeyPatch, width: int
+    turncredit: Call, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    said = turnwise("list", "credit").out
+    said = turncredit("list", "credit").out
     assert max(map(len, said.splitlines())) <= width
     explained = said[said.index("evidence: what the formula") :].replace("\n", " ")
     for name, rule in rules().items():

@@ -1,4 +1,4 @@
-"""`turnwise credit RUN --truth K`: what is played, kept, printed and drawn, and what is refused."""
+"""`turncredit credit RUN --truth K`: what is played, kept, printed and drawn, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from toys.commands import one_sentence
 from toys.corridor import ID, Corridor
 from toys.wanderer import Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.rollouts.rollout import rollout
+from turncredit.agents.agent import Agent
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.rollouts.rollout import rollout
 
 Call = Any
 
@@ -40,8 +40,8 @@ def file(tmp_path: Path) -> Path:
 ALONE = ("--policy", "random", f"truth.env={ID}")
 
 
-def test_a_run_is_measured_with_its_own_checkpoint(turnwise: Call, run: Path) -> None:
-    first = turnwise("credit", run, "--truth", "3", "--credit", "grpo,gigpo,rtmc")
+def test_a_run_is_measured_with_its_own_checkpoint(turncredit: Call, run: Path) -> None:
+    first = turncredit("credit", run, "--truth", "3", "--credit", "grpo,gigpo,rtmc")
     assert first.code == 0, first.err
     assert re.search(r"playing [\d,]+ forks, 3 from each of \d+ different histories of \d+ turns: about", first.err)
     assert re.search(r"^rule +rank +true", first.out, re.MULTILINE)
@@ -50,22 +50,22 @@ def test_a_run_is_measured_with_its_own_checkpoint(turnwise: Call, run: Path) ->
     assert "reliability of the truth" in first.out
     (kept,) = (run / "trajectories").glob("*.truth.jsonl")
     size = kept.stat().st_size
-    again = turnwise("credit", run, "--truth", "3", "--credit", "grpo,gigpo,rtmc")
+    again = turncredit("credit", run, "--truth", "3", "--credit", "grpo,gigpo,rtmc")
     assert again.code == 0, again.err
     assert "are there" in again.err
     assert again.out == first.out
     assert kept.stat().st_size == size
-    more = turnwise("credit", run, "--truth", "5", "--credit", "grpo", "truth.gradients=false")
+    more = turncredit("credit", run, "--truth", "5", "--credit", "grpo", "truth.gradients=false")
     assert more.code == 0, more.err
     assert kept.stat().st_size > size
     assert "direct." not in more.out
-    audit = turnwise("audit", run)
+    audit = turncredit("audit", run)
     assert audit.code == 0, audit.out
-    assert turnwise("report", run, "--output", run / "report.html").code == 0
+    assert turncredit("report", run, "--output", run / "report.html").code == 0
 
 
-def test_json_has_the_truth_turn_by_turn(turnwise: Call, file: Path) -> None:
-    said = turnwise("credit", file, "--truth", "4", *ALONE, "--json", "gamma=0.9")
+def test_json_has_the_truth_turn_by_turn(turncredit: Call, file: Path) -> None:
+    said = turncredit("credit", file, "--truth", "4", *ALONE, "--json", "gamma=0.9")
     assert said.code == 0, said.err
     data = json.loads(said.out)
     assert (data["gamma"], data["chance"]) == (0.9, False)
@@ -82,17 +82,19 @@ def test_json_has_the_truth_turn_by_turn(turnwise: Call, file: Path) -> None:
     assert all(values[0] == starts[name.partition("#")[0]] for name, values in by_episode.items())
 
 
-def test_a_function_of_ones_own_is_scored(turnwise: Call, file: Path) -> None:
-    said = turnwise("credit", file, "--truth", "2", *ALONE, "--credit", "toys.outside_parts:last_turn,grpo", "--trust")
+def test_a_function_of_ones_own_is_scored(turncredit: Call, file: Path) -> None:
+    said = turncredit(
+        "credit", file, "--truth", "2", *ALONE, "--credit", "toys.outside_parts:last_turn,grpo", "--trust"
+    )
     assert said.code == 0, said.err
     assert "toys.outside_parts:last_turn" in said.out
     assert "K is too small" in said.err or "reliability" in said.out
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
-def test_a_picture(turnwise: Call, file: Path, tmp_path: Path, suffix: str) -> None:
+def test_a_picture(turncredit: Call, file: Path, tmp_path: Path, suffix: str) -> None:
     picture = tmp_path / f"truth{suffix}"
-    said = turnwise("credit", file, "--truth", "2", *ALONE, "--credit", "grpo,gigpo", "--picture", picture)
+    said = turncredit("credit", file, "--truth", "2", *ALONE, "--credit", "grpo,gigpo", "--picture", picture)
     assert said.code == 0, said.err
     assert picture.stat().st_size > 2000
     if suffix == ".svg":
@@ -101,10 +103,10 @@ def test_a_picture(turnwise: Call, file: Path, tmp_path: Path, suffix: str) -> N
         assert "true advantage" in text
 
 
-def test_a_budget_and_fewer_episodes(turnwise: Call, file: Path) -> None:
-    few = turnwise("credit", file, "--truth", "8", *ALONE, "--credit", "grpo", "truth.trajectories=4")
+def test_a_budget_and_fewer_episodes(turncredit: Call, file: Path) -> None:
+    few = turncredit("credit", file, "--truth", "8", *ALONE, "--credit", "grpo", "truth.trajectories=4")
     assert few.code == 0, few.err
-    lowered = turnwise("credit", file, "--truth", "64", *ALONE, "--credit", "grpo", "truth.turns=2000")
+    lowered = turncredit("credit", file, "--truth", "64", *ALONE, "--credit", "grpo", "truth.turns=2000")
     assert lowered.code == 0, lowered.err
     forks = int(re.search(r"forks, (\d+) from each", lowered.err)[1])  # type: ignore[index]
     assert 2 <= forks < 64
@@ -123,17 +125,17 @@ def test_a_budget_and_fewer_episodes(turnwise: Call, file: Path) -> None:
         ((*ALONE, "truth.gradients=true"), "truth.gradients needs a policy with its weights"),
     ],
 )
-def test_what_is_refused_is_said_in_one_sentence(turnwise: Call, file: Path, words: Any, message: str) -> None:
-    said = turnwise("credit", file, "--truth", "2", "--credit", "grpo", *words)
+def test_what_is_refused_is_said_in_one_sentence(turncredit: Call, file: Path, words: Any, message: str) -> None:
+    said = turncredit("credit", file, "--truth", "2", "--credit", "grpo", *words)
     one_sentence(said, message)
 
 
-def test_forks_of_another_player_are_not_mixed_in(turnwise: Call, file: Path) -> None:
-    assert turnwise("credit", file, "--truth", "2", *ALONE, "--credit", "grpo").code == 0
-    other = turnwise("credit", file, "--truth", "2", "--policy", "expert", f"truth.env={ID}", "--credit", "grpo")
+def test_forks_of_another_player_are_not_mixed_in(turncredit: Call, file: Path) -> None:
+    assert turncredit("credit", file, "--truth", "2", *ALONE, "--credit", "grpo").code == 0
+    other = turncredit("credit", file, "--truth", "2", "--policy", "expert", f"truth.env={ID}", "--credit", "grpo")
     one_sentence(other, "holds forks with player = 'random'")
 
 
-def test_a_policy_without_forks_is_refused(turnwise: Call, file: Path) -> None:
-    said = turnwise("credit", file, "--policy", "random")
+def test_a_policy_without_forks_is_refused(turncredit: Call, file: Path) -> None:
+    said = turncredit("credit", file, "--policy", "random")
     one_sentence(said, "--policy plays forks, which need --truth K")

@@ -1,4 +1,4 @@
-"""`turnwise demo`: what it trains and says, and folders that are taken."""
+"""`turncredit demo`: what it trains and says, and folders that are taken."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from toys.commands import Call, one_sentence
 
 
-def test_a_demo_trains_evaluates_draws_and_says_where(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+def test_a_demo_trains_evaluates_draws_and_says_where(turncredit: Call, run_file: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     folder = tmp_path / "demo"
     words = ("demo", "--config", run_file, "--method", "grpo", "--seed", 1, "--output", folder)
-    said = turnwise(*words)
+    said = turncredit(*words)
     assert said.code == 0, said.err
     for part in (
         "warm start",
@@ -27,23 +27,23 @@ def test_a_demo_trains_evaluates_draws_and_says_where(turnwise: Call, run_file: 
         "McNemar",
         "success while training",
         "play --policy",
-        "turnwise report",
+        "turncredit report",
     ):
         assert part in said.out
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert 'method = "grpo"' in (folder / "run.toml").read_text()
-    one_sentence(turnwise(*words), "already holds a run")
+    one_sentence(turncredit(*words), "already holds a run")
 
 
-def test_a_demo_without_evaluation_is_refused(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+def test_a_demo_without_evaluation_is_refused(turncredit: Call, run_file: Path, tmp_path: Path) -> None:
     one_sentence(
-        turnwise("demo", "--config", run_file, "--output", tmp_path / "x", "evaluation.episodes=0"),
+        turncredit("demo", "--config", run_file, "--output", tmp_path / "x", "evaluation.episodes=0"),
         "evaluation.episodes",
     )
 
 
 def test_demo_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnwise.cli.demo import choose_folder
+    from turncredit.cli.demo import choose_folder
 
     monkeypatch.chdir(tmp_path)
     first = Path("runs/demo-gigpo-0")
@@ -58,9 +58,9 @@ def test_demo_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("words", "rule"), [((), "hgpo"), (("--method", "grpo"), "grpo")])
 def test_the_rule_is_that_of_the_file_unless_it_is_named(
-    turnwise: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rule: str
+    turncredit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rule: str
 ) -> None:
-    from turnwise.training.config.run import Run
+    from turncredit.training.config.run import Run
 
     seen: list[Run] = []
 
@@ -69,17 +69,17 @@ def test_the_rule_is_that_of_the_file_unless_it_is_named(
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("turnwise.cli.demo.train_with_progress", stop)
-    assert turnwise("demo", *words).code == 130
+    monkeypatch.setattr("turncredit.cli.demo.train_with_progress", stop)
+    assert turncredit("demo", *words).code == 130
     assert (seen[0].credit.method, seen[0].folder) == (rule, Path(f"runs/demo-{rule}-0"))
 
 
-def test_a_second_run_in_the_same_folder_is_refused(turnwise: Call, trained: Path) -> None:
+def test_a_second_run_in_the_same_folder_is_refused(turncredit: Call, trained: Path) -> None:
     import fcntl
 
     with (trained / ".lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        one_sentence(turnwise("train", trained, "--resume"), "already training in")
+        one_sentence(turncredit("train", trained, "--resume"), "already training in")
 
 
 def copy_of_the_sources(folder: Path) -> Path:
@@ -111,11 +111,11 @@ def test_the_demo_of_an_installed_wheel_has_its_settings(tmp_path: Path) -> None
     subprocess.run([sys.executable, "-c", code], cwd=source, check=True, capture_output=True, timeout=300)
     (wheel,) = tmp_path.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(site)
-    assert (site / "turnwise/py.typed").is_file()
-    assert (site / "turnwise/envs/household/domain.pddl").is_file()
+    assert (site / "turncredit/py.typed").is_file()
+    assert (site / "turncredit/envs/household/domain.pddl").is_file()
     words = ["demo", "imitation.episodes=0", "--output", str(tmp_path / "run")]  # refused once the settings were read
     done = subprocess.run(
-        [sys.executable, "-m", "turnwise.cli.main", *words],
+        [sys.executable, "-m", "turncredit.cli.main", *words],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""`turnwise doctor`: what is available, a probe that breaks, and the exit code."""
+"""`turncredit doctor`: what is available, a probe that breaks, and the exit code."""
 
 import shutil
 import socket
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner
 
-from turnwise.cli import doctor
-from turnwise.cli.main import app
+from turncredit.cli import doctor
+from turncredit.cli.main import app
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_docker_daemon_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -
 def test_an_extra_that_is_missing_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "EXTRAS", {"x": ("no_such_package_anywhere",), "y": ("pytest",)})
     first, second = doctor.extras()
-    assert (first.available, first.remedy) == (False, "pip install 'turnwise[x]'")
+    assert (first.available, first.remedy) == (False, "pip install 'turncredit[x]'")
     assert "no_such_package_anywhere" in first.detail
     assert (second.available, second.remedy) == (True, "")
 

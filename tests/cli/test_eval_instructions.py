@@ -1,4 +1,4 @@
-"""`turnwise eval` of models: what they are asked in an environment, and what the user of the command sees of it."""
+"""`turncredit eval` of models: what they are asked in an environment, and what the user of the command sees of it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ pytest.importorskip("transformers")
 
 from toys.chat_tokenizers import made
 
-from turnwise.agents import REACT
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.instructions import agent_for
-from turnwise.cli.options import parse_options
-from turnwise.cli.players import AGENT_PREFIX, EnvChoice, load_advisor, load_player, take_options
-from turnwise.envs import register
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.training.config.run import Run
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.policy import build_policy, save_policy
-from turnwise.training.run_instructions import with_instructions
+from turncredit.agents import REACT
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.instructions import agent_for
+from turncredit.cli.options import parse_options
+from turncredit.cli.players import AGENT_PREFIX, EnvChoice, load_advisor, load_player, take_options
+from turncredit.envs import register
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.training.config.run import Run
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.policy import build_policy, save_policy
+from turncredit.training.run_instructions import with_instructions
 
-TOOLS, SEARCH, HOUSE = "toys/Bells-v0", "turnwise/Search-v0", "turnwise/Household-v0"
+TOOLS, SEARCH, HOUSE = "toys/Bells-v0", "turncredit/Search-v0", "turncredit/Household-v0"
 
 
 def ring(bell: str) -> str:
@@ -95,19 +95,19 @@ def test_the_advisor_of_a_game_is_asked_as_in_an_evaluation(folders: dict[str, P
 @pytest.mark.parametrize("words", [("native=true",), ("native=True", "agent.chat={tools=True}"),
                                    ("native=true", "agent.chat.tools=true")])  # fmt: skip
 def test_tools_are_described_by_the_chat_template(
-    turnwise: Call, folders: dict[str, Path], tmp_path: Path, words: tuple[str, ...]
+    turncredit: Call, folders: dict[str, Path], tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    from turnwise.agents.models.model_folder import load_tokenizer
+    from turncredit.agents.models.model_folder import load_tokenizer
 
     kept = tmp_path / "episodes.jsonl"
     common = ("form=hermes", "agent.max_turns=1", "agent.max_tokens=8", "--trajectories", kept, "--episodes", 1)
-    said = turnwise("eval", f"transformers:{folders['chat']}", TOOLS, *words, *common)
+    said = turncredit("eval", f"transformers:{folders['chat']}", TOOLS, *words, *common)
     assert said.code == 0, said.err
     (episode,) = read_trajectories(kept)
     prompt = str(load_tokenizer(folders["chat"]).decode(list(episode.turns[0].prompt)))
     assert '"name": "ring"' in prompt
     assert "<tool_call>" in prompt
-    said = turnwise("eval", f"transformers:{folders['base']}", TOOLS, *words, *common)
+    said = turncredit("eval", f"transformers:{folders['base']}", TOOLS, *words, *common)
     one_sentence(said, f"{TOOLS} leaves the description of its tools to a chat template", "leave out native=true")
 
 
@@ -127,8 +127,8 @@ def test_an_option_in_a_table() -> None:
         take_options(parse_options(["agent.chat=true", "agent.chat.tools=true"]), AGENT_PREFIX)
 
 
-def test_answers_without_effect_are_shown(turnwise: Call, folders: dict[str, Path]) -> None:
-    said = turnwise("eval", f"transformers:{folders['chat']}", ENV, "--episodes", 2, "agent.max_turns=2",
+def test_answers_without_effect_are_shown(turncredit: Call, folders: dict[str, Path]) -> None:
+    said = turncredit("eval", f"transformers:{folders['chat']}", ENV, "--episodes", 2, "agent.max_turns=2",
                     "agent.max_tokens=4", "agent.temperature=0")  # fmt: skip
     assert said.code == 0
     assert "unparsable 100.0 % of turns" in said.out
@@ -136,15 +136,15 @@ def test_answers_without_effect_are_shown(turnwise: Call, folders: dict[str, Pat
     assert "prompt: 'You act in a text environment" in said.err
     assert "answer, cut at 4 tokens: '" in said.err
     assert "reply: 'Nothing was done: there was no </think>." in said.err
-    said = turnwise("eval", "expert", ENV, "--episodes", 2)
+    said = turncredit("eval", "expert", ENV, "--episodes", 2)
     assert "for example turn" not in said.err
 
 
-def test_an_expert_writes_actions_of_several_lines(turnwise: Call) -> None:
-    pytest.importorskip("turnwise.tools.sandbox")
-    with load_player("expert", env_id="turnwise/Code-v0", env_kwargs={}) as player:
+def test_an_expert_writes_actions_of_several_lines(turncredit: Call) -> None:
+    pytest.importorskip("turncredit.tools.sandbox")
+    with load_player("expert", env_id="turncredit/Code-v0", env_kwargs={}) as player:
         assert player.agent.parse("write a.py\nx = 1").action == "write a.py\nx = 1"
-    with load_player("random", {"parser": "bare"}, env_id="turnwise/Code-v0", env_kwargs={}) as player:
+    with load_player("random", {"parser": "bare"}, env_id="turncredit/Code-v0", env_kwargs={}) as player:
         assert player.agent.parser == "bare"
 
 

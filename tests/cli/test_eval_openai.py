@@ -1,4 +1,4 @@
-"""`turnwise eval openai:MODEL@URL ENV` against a real server: the table, tokens and price, and what goes wrong."""
+"""`turncredit eval openai:MODEL@URL ENV` against a real server: the table, tokens and price, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from toys.harbor_tasks import harbor_task
 from toys.openai_server import Fault, ToyServer, chat_model, error
 from toys.sandboxes import needed
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.envs import register
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.training.learner.policy import save_policy
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.samplers.openai import failures as openai_failures
+from turncredit.envs import register
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.training.learner.policy import save_policy
 
 WIN = ["go east", "take key", "unlock door", "go east"]  # of open-3-2, which the panel draws
 KEY = "sk-this-is-secret-4711"
@@ -51,13 +51,15 @@ def answer(content: str | None, finish: str = "stop", **more: Any) -> dict[str, 
 
 
 @pytest.mark.waits
-def test_a_black_box_solves_a_harbor_task(turnwise: Call, served: tuple[ToyServer, str], tmp_path: Path) -> None:
+def test_a_black_box_solves_a_harbor_task(turncredit: Call, served: tuple[ToyServer, str], tmp_path: Path) -> None:
     needed("bwrap")
     server, url = served
     harbor_task(tmp_path / "tasks" / "one")
     count = "<think>Count, then write.</think>n=$(grep -c red notes.txt)\necho $n > count.txt"
     server.script += [answer("cat notes.txt"), answer(count), answer("submit")]
-    said = turnwise("eval", f"openai:tiny@{url}", "turnwise/Bash-v0", f"tasks={tmp_path / 'tasks'}", "sandbox=bwrap")
+    said = turncredit(
+        "eval", f"openai:tiny@{url}", "turncredit/Bash-v0", f"tasks={tmp_path / 'tasks'}", "sandbox=bwrap"
+    )
     assert said.code == 0, said.err
     assert re.search(r"all tasks +100\.0 % .* 1/1", said.out), said.out
     first, _, third = server.sent("/chat/completions")
@@ -66,12 +68,12 @@ def test_a_black_box_solves_a_harbor_task(turnwise: Call, served: tuple[ToyServe
 
 
 def test_a_black_box_is_evaluated_with_tokens_price_and_kinds_of_answers(
-    turnwise: Call, served: tuple[ToyServer, str], tmp_path: Path
+    turncredit: Call, served: tuple[ToyServer, str], tmp_path: Path
 ) -> None:
     server, url = served
     server.script += [answer("lo", "length"), answer(None), answer(None, refusal="No."), *map(answer, WIN)]
     output, kept = tmp_path / "result.json", tmp_path / "episodes.jsonl"
-    said = turnwise(
+    said = turncredit(
         "eval", f"openai:tiny@{url}", ENV, "lengths=[3]", "kinds=['open']", "--episodes", 1, "--output", output,
         "--trajectories", kept, "sampler.input_price=2.0", "sampler.output_price=8.0", *PLAIN,
     )  # fmt: skip
@@ -91,54 +93,54 @@ def test_a_black_box_is_evaluated_with_tokens_price_and_kinds_of_answers(
 
 
 def test_a_model_is_told_what_is_expected_unless_a_template_or_parser_is_given(
-    turnwise: Call, served: tuple[ToyServer, str]
+    turncredit: Call, served: tuple[ToyServer, str]
 ) -> None:
     server, url = served
     server.script += [answer(f"<think>So.</think><action>{action}</action>") for action in WIN]
     words = ("eval", f"openai:tiny@{url}", ENV, "lengths=[3]", "kinds=['open']", "--episodes", 1)
-    said = turnwise(*words)
+    said = turncredit(*words)
     assert re.search(r"all tasks +100", said.out), said.out
     first = server.sent("/chat/completions")[0]
     assert "<action>" in str(first["messages"])
     assert first["max_completion_tokens" if "max_completion_tokens" in first else "max_tokens"] == 512
-    turnwise(*words, *PLAIN, "agent.max_turns=1")
+    turncredit(*words, *PLAIN, "agent.max_turns=1")
     last = server.sent("/chat/completions")[-1]
     assert "<action>" not in str(last["messages"])
     assert last["max_completion_tokens" if "max_completion_tokens" in last else "max_tokens"] == 512
 
 
 def test_an_environment_of_native_tools_is_played_with_those_of_the_server(
-    turnwise: Call, served: tuple[ToyServer, str]
+    turncredit: Call, served: tuple[ToyServer, str]
 ) -> None:
     server, url = served
     register("toys/Sums-v0", sums)
     words = ("eval", f"openai:tiny@{url}", "toys/Sums-v0", "native=true", "form=hermes", "agent.max_turns=1")
-    assert turnwise(*words).code == 0
+    assert turncredit(*words).code == 0
     (request,) = server.sent("/chat/completions")
     assert [tool["function"]["name"] for tool in request["tools"]] == ["add", "answer"]
     assert [message["content"] for message in request["messages"]] == ["What is 1 + 1?"]
-    assert turnwise(*words, "sampler.tools=false").code == 0
+    assert turncredit(*words, "sampler.tools=false").code == 0
     assert "tools" not in server.sent("/chat/completions")[-1]
 
 
 @pytest.mark.parametrize("form", [(), ("form=hermes",), ("form=openai",)])
 def test_native_calls_of_a_server_are_read_in_the_format_of_the_environment(
-    turnwise: Call, served: tuple[ToyServer, str], form: tuple[str, ...]
+    turncredit: Call, served: tuple[ToyServer, str], form: tuple[str, ...]
 ) -> None:
     server, url = served
     register("toys/Sums-v0", sums)
     function = {"name": "answer", "arguments": '{"text": "2"}'}
     server.script += [answer(None, "tool_calls", tool_calls=[{"id": "x", "type": "function", "function": function}])]
-    said = turnwise("eval", f"openai:tiny@{url}", "toys/Sums-v0", "native=true", *form)
+    said = turncredit("eval", f"openai:tiny@{url}", "toys/Sums-v0", "native=true", *form)
     assert re.search(r"all tasks +100", said.out), (said.out, said.err)
 
 
 @pytest.mark.parametrize("form", ["tags", "llama", "mistral"])
 def test_a_format_that_native_calls_of_a_server_do_not_have_is_refused(
-    turnwise: Call, served: tuple[ToyServer, str], form: str
+    turncredit: Call, served: tuple[ToyServer, str], form: str
 ) -> None:
     register("toys/Sums-v0", sums)
-    said = turnwise("eval", f"openai:tiny@{served[1]}", "toys/Sums-v0", "native=true", f"form={form}")
+    said = turncredit("eval", f"openai:tiny@{served[1]}", "toys/Sums-v0", "native=true", f"form={form}")
     one_sentence(said, f"toys/Sums-v0 reads calls in the format '{form}'", "make it with form=hermes")
 
 
@@ -159,7 +161,7 @@ def sums(form: str | None = None, native: bool = False) -> ToolEnv[str, None]:
 
 
 def test_a_token_engine_is_evaluated(
-    turnwise: Call, served: tuple[ToyServer, str], model: tuple[Any, Any], tmp_path: Path
+    turncredit: Call, served: tuple[ToyServer, str], model: tuple[Any, Any], tmp_path: Path
 ) -> None:
     server, url = served
     save_policy(*model, tmp_path / "model")
@@ -171,7 +173,7 @@ def test_a_token_engine_is_evaluated(
         *PLAIN,
     ]
     kept = tmp_path / "episodes.jsonl"
-    said = turnwise("eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "--trajectories", kept, *how)
+    said = turncredit("eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "--trajectories", kept, *how)
     assert said.code == 0, said.err
     assert re.search(r"tokens: [\d,]+ of prompts, \d+ of answers", said.out)
     turns = [turn for episode in read_trajectories(kept) for turn in episode.turns]
@@ -179,26 +181,26 @@ def test_a_token_engine_is_evaluated(
     assert all(len(turn.response) == len(turn.logprobs) > 0 for turn in turns)
 
 
-def test_a_failing_request_is_an_error_in_the_table(turnwise: Call, served: tuple[ToyServer, str]) -> None:
+def test_a_failing_request_is_an_error_in_the_table(turncredit: Call, served: tuple[ToyServer, str]) -> None:
     server, url = served
     words = ["eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "agent.max_turns=1", "--concurrency", 1]
     server.faults.append(error(400, "bad prompt"))
-    said = turnwise(*words)
+    said = turncredit(*words)
     assert "failed" not in said.err + said.out  # the episode is played once more
     server.faults.extend([error(400, "bad prompt"), Fault(), Fault(), error(400, "bad prompt")])
-    said = turnwise(*words)
+    said = turncredit(*words)
     assert said.code == 0, said.err
     assert "1 episodes failed and are excluded from the rates" in said.err + said.out
     assert "HTTP 400: bad prompt" in said.err + said.out
 
 
 def test_what_goes_wrong_is_one_sentence(
-    turnwise: Call, served: tuple[ToyServer, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    turncredit: Call, served: tuple[ToyServer, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     server, url = served
 
     def evaluate(who: str, *words: object) -> Any:
-        return turnwise("eval", who, ENV, "--episodes", 2, *words)
+        return turncredit("eval", who, ENV, "--episodes", 2, *words)
 
     one_sentence(evaluate("openai:tiny@http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: cannot be reached")
     one_sentence(evaluate(f"openai:tinny@{url}"), "has no model 'tinny'; did you mean 'tiny'?")
@@ -214,13 +216,13 @@ def test_what_goes_wrong_is_one_sentence(
 
 
 def test_a_server_that_dies_leaves_what_was_finished(
-    turnwise: Call, served: tuple[ToyServer, str], tmp_path: Path
+    turncredit: Call, served: tuple[ToyServer, str], tmp_path: Path
 ) -> None:
     server, url = served
     kept = tmp_path / "episodes.jsonl"
     server.faults += [Fault()] * 3  # three answers, and no more
     server.always = error(503, "gone")
-    said = turnwise("eval", f"openai:tiny@{url}", ENV, "lengths=[3,4,5,6]", "--episodes", 20, "--concurrency", 1,
+    said = turncredit("eval", f"openai:tiny@{url}", ENV, "lengths=[3,4,5,6]", "--episodes", 20, "--concurrency", 1,
                     "--trajectories", kept, "agent.max_turns=1", "sampler.retries=0")  # fmt: skip
     assert said.code == 2
     assert "the last 16 requests failed" in said.err

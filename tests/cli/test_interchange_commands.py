@@ -1,4 +1,4 @@
-"""`turnwise export` and `turnwise import`: there and back, what is said, and what can be done with an import."""
+"""`turncredit export` and `turncredit import`: there and back, what is said, and what can be done with an import."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from toys import report_runs
 from toys.commands import one_sentence, run_command
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, iteration_files, read_trajectories
-from turnwise.agents.interchange.formats import FORMATS
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, iteration_files, read_trajectories
+from turncredit.agents.interchange.formats import FORMATS
 
 CHATS = [
     {"from": "human", "loss": None, "value": "You see a door."},
@@ -57,18 +57,18 @@ def test_every_turn_has_the_advantage_of_the_run(run: Path, tmp_path: Path) -> N
     result = run_command("export", run, "--to", "atif", "--output", tmp_path / "out", "--iteration", 2)
     assert result.code == 0, result.err
     documents = [json.loads(path.read_text()) for path in sorted((tmp_path / "out").iterdir())]
-    assert {document["extra"]["turnwise"]["iteration"] for document in documents} == {2}
+    assert {document["extra"]["turncredit"]["iteration"] for document in documents} == {2}
     credited = [
-        step["extra"]["turnwise"]["advantages"]["gigpo"]
+        step["extra"]["turncredit"]["advantages"]["gigpo"]
         for document in documents
         for step in document["steps"]
-        if step["source"] == "agent" and document["extra"]["turnwise"]["error"] is None
+        if step["source"] == "agent" and document["extra"]["turncredit"]["error"] is None
     ]
     assert len(set(credited)) > 2
     assert None not in credited
     run_command("export", run, "--to", "openai", "--output", tmp_path / "a.jsonl", "--credit", "grpo,hgpo")
     record = json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])
-    assert set(record["turnwise"]["turns"][0]["advantages"]) == {"grpo", "hgpo"}
+    assert set(record["turncredit"]["turns"][0]["advantages"]) == {"grpo", "hgpo"}
     run_command("export", run, "--to", "openai", "--output", tmp_path / "b.jsonl", "--credit", "none", "--plain")
     assert set(json.loads((tmp_path / "b.jsonl").read_text().splitlines()[0])) == {"messages"}
 

@@ -1,4 +1,4 @@
-"""`turnwise model`: what is shown about a model, without reading its weights."""
+"""`turncredit model`: what is shown about a model, without reading its weights."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from toys.commands import Call, one_sentence
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from turnwise.agents.models.model_folder import load_tokenizer
-from turnwise.training.learner.policy import build_policy, save_policy
+from turncredit.agents.models.model_folder import load_tokenizer
+from turncredit.training.learner.policy import build_policy, save_policy
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
@@ -28,8 +28,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_info_shows_sizes_and_memory(turnwise: Call, folder: Path) -> None:
-    said = turnwise("model", "info", folder, "--dtype", "float32", "--concurrency", 16)
+def test_info_shows_sizes_and_memory(turncredit: Call, folder: Path) -> None:
+    said = turncredit("model", "info", folder, "--dtype", "float32", "--concurrency", 16)
     assert said.code == 0, said.err
     # 262 x 32 embedding (tied), 2 layers of 4 x 32 x 32 + 3 x 32 x 96 + 2 x 32, and the last norm of 32
     rows = int(said.out.split("vocabulary")[1].split("(")[0])
@@ -43,9 +43,9 @@ def test_info_shows_sizes_and_memory(turnwise: Call, folder: Path) -> None:
     assert "micro-batches of 4,096 tokens in sequences of at most 64" in said.out
 
 
-def test_info_shows_the_memory_of_training(turnwise: Call, folder: Path) -> None:
+def test_info_shows_the_memory_of_training(turncredit: Call, folder: Path) -> None:
     def sizes(*options: object) -> dict[str, float]:
-        said = turnwise("model", "info", folder, "--dtype", "float32", *options)
+        said = turncredit("model", "info", folder, "--dtype", "float32", *options)
         assert said.code == 0, said.err
         lines = said.out.partition("training, micro-batches")[2].splitlines()[1:]
         return {name: float(size) for name, size, _ in (line.split() for line in lines if line.strip())}
@@ -54,23 +54,23 @@ def test_info_shows_the_memory_of_training(turnwise: Call, folder: Path) -> None
     assert set(whole) == {"weights", "gradients", "optimizer", "activations", "logits", "together"}
     assert adapter["activations"] < whole["activations"]
     assert sizes("--tokens", 65_536)["activations"] > 10 * whole["activations"]
-    one_sentence(turnwise("model", "info", folder, "--optimizer", "adamz"), "unknown optimizer 'adamz'", "adamw")
+    one_sentence(turncredit("model", "info", folder, "--optimizer", "adamz"), "unknown optimizer 'adamz'", "adamw")
 
 
-def test_info_shows_what_the_chat_template_does(turnwise: Call, folder: Path) -> None:
+def test_info_shows_what_the_chat_template_does(turncredit: Call, folder: Path) -> None:
     (folder / "chat_template.jinja").write_text(CHATML)
-    assert "are only appended" in turnwise("model", "info", folder).out
+    assert "are only appended" in turncredit("model", "info", folder).out
     (folder / "chat_template.jinja").write_text(
         CHATML.replace("message.content", "message.content.split('</think>')[-1]")
     )
-    assert "keep_history = true" in turnwise("model", "info", folder).out
+    assert "keep_history = true" in turncredit("model", "info", folder).out
     (folder / "chat_template.jinja").write_text("{{ messages | length }}" + CHATML)
-    assert "rewrites earlier turns" in turnwise("model", "info", folder).out
+    assert "rewrites earlier turns" in turncredit("model", "info", folder).out
 
 
-def test_info_shows_what_ends_an_answer(turnwise: Call, folder: Path) -> None:
+def test_info_shows_what_ends_an_answer(turncredit: Call, folder: Path) -> None:
     def ends() -> str:
-        said = turnwise("model", "info", folder)
+        said = turncredit("model", "info", folder)
         assert said.code == 0, said.err
         return said.out.partition("an answer ends with")[2].partition("sampling in")[0]
 
@@ -92,11 +92,11 @@ def test_info_shows_what_ends_an_answer(turnwise: Call, folder: Path) -> None:
     assert f"<|im_end|> token {token}, of the chat template" in " ".join(ends().split())
 
 
-def test_mistakes_are_one_sentence(turnwise: Call, folder: Path) -> None:
-    one_sentence(turnwise("model", "info", "nowhere"), "expected a Hugging Face folder or an id", "does not exist")
-    one_sentence(turnwise("model", "info", folder, "--dtype", "float61"), "float16")
-    one_sentence(turnwise("model", "info", folder, "--context", 65), "the context of", "64 tokens")
-    one_sentence(turnwise("model", "get", "smolm2", "--output", folder / "new"), "smollm2")
-    one_sentence(turnwise("model", "get", "smollm2", "--output", folder), "already exists")
+def test_mistakes_are_one_sentence(turncredit: Call, folder: Path) -> None:
+    one_sentence(turncredit("model", "info", "nowhere"), "expected a Hugging Face folder or an id", "does not exist")
+    one_sentence(turncredit("model", "info", folder, "--dtype", "float61"), "float16")
+    one_sentence(turncredit("model", "info", folder, "--context", 65), "the context of", "64 tokens")
+    one_sentence(turncredit("model", "get", "smolm2", "--output", folder / "new"), "smollm2")
+    one_sentence(turncredit("model", "get", "smollm2", "--output", folder), "already exists")
     (folder / "config.json").write_text('{"model_type": "nothing"}')
-    one_sentence(turnwise("model", "info", folder), str(folder))
+    one_sentence(turncredit("model", "info", folder), str(folder))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.cli.errors import UserError, sentence_of
-from turnwise.cli.main import expand_home
-from turnwise.cli.options import parse_options
-from turnwise.registry import UnknownName, choose
-from turnwise.report.number_text import count, duration, percent
-from turnwise.training.config.run import parse_value
+from turncredit.cli.errors import UserError, sentence_of
+from turncredit.cli.main import expand_home
+from turncredit.cli.options import parse_options
+from turncredit.registry import UnknownName, choose
+from turncredit.report.number_text import count, duration, percent
+from turncredit.training.config.run import parse_value
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_errors_of_the_user_have_a_sentence_and_ours_have_none() -> None:
     assert sentence_of(UserError("one\n  sentence")) == "one sentence"
     assert sentence_of(PermissionError(errno.EACCES, "Permission denied", "runs/x")) == "runs/x: Permission denied"
     assert sentence_of(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device"
-    assert sentence_of(ImportError("it needs torch: pip install 'turnwise[train]'")) is not None
-    assert sentence_of(ImportError("No module named 'turnwise.agents.nothing'")) is None
+    assert sentence_of(ImportError("it needs torch: pip install 'turncredit[train]'")) is not None
+    assert sentence_of(ImportError("No module named 'turncredit.agents.nothing'")) is None
     assert sentence_of(ValueError("a bug")) is None
 
 
 def test_errors_of_every_folder_are_known() -> None:
-    from turnwise.agents.errors import AgentError
-    from turnwise.credit.errors import CreditError
-    from turnwise.envs.errors import EnvError
-    from turnwise.training.errors import TrainingError
+    from turncredit.agents.errors import AgentError
+    from turncredit.credit.errors import CreditError
+    from turncredit.envs.errors import EnvError
+    from turncredit.training.errors import TrainingError
 
     for error in (AgentError, CreditError, EnvError, TrainingError):
         assert sentence_of(error("what happened")) == "what happened"

@@ -1,4 +1,4 @@
-"""`turnwise play`: by script, with hints, with agents."""
+"""`turncredit play`: by script, with hints, with agents."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import pytest
 from toys.commands import ENV, Call, one_sentence
 
 
-def test_a_script_can_win(turnwise: Call) -> None:
-    said = turnwise("play", ENV, "--task", "open-3-1", stdin="take key\ng e\n2\n3\ngo east\n")
+def test_a_script_can_win(turncredit: Call) -> None:
+    said = turncredit("play", ENV, "--task", "open-3-1", stdin="take key\ng e\n2\n3\ngo east\n")
     assert said.code == 0
     assert "> take key" in said.out
-    said = turnwise("play", ENV, "--task", "open-3-1", stdin="take key\ng e\nunl\ngo east\n")
+    said = turncredit("play", ENV, "--task", "open-3-1", stdin="take key\ng e\nunl\ngo east\n")
     assert "Won after 4 turns, reward 1" in said.out
 
 
-def test_hints_lead_to_the_goal(turnwise: Call) -> None:
+def test_hints_lead_to_the_goal(turncredit: Call) -> None:
     typed = ""
     for _ in range(20):
-        said = turnwise("play", ENV, "--task", "fetch-3-2", "--hint", stdin=typed)
+        said = turncredit("play", ENV, "--task", "fetch-3-2", "--hint", stdin=typed)
         if "Won" in said.out:
             break
         typed += re.findall(r"hint: (.+?)   \(", said.out)[-1] + "\n"
     assert "Won" in said.out
 
 
-def test_history_undo_actions_and_mistakes(turnwise: Call) -> None:
-    said = turnwise(
+def test_history_undo_actions_and_mistakes(turncredit: Call) -> None:
+    said = turncredit(
         "play",
         ENV,
         "--task",
@@ -49,40 +49,40 @@ def test_history_undo_actions_and_mistakes(turnwise: Call) -> None:
     assert "> look" not in said.out
 
 
-def test_the_same_seed_draws_the_same_task(turnwise: Call) -> None:
-    first, second = (turnwise("play", ENV, "--seed", 7, stdin=":task\n").out for _ in range(2))
+def test_the_same_seed_draws_the_same_task(turncredit: Call) -> None:
+    first, second = (turncredit("play", ENV, "--seed", 7, stdin=":task\n").out for _ in range(2))
     assert first == second
-    assert turnwise("play", ENV, "--seed", 8, stdin=":task\n").out != first
+    assert turncredit("play", ENV, "--seed", 8, stdin=":task\n").out != first
 
 
-def test_a_trained_agent_can_be_asked_and_watched(turnwise: Call, trained: Path) -> None:
-    said = turnwise("play", "--policy", trained, "--task", "open-3-1", stdin=":ask\ntake key\n:ask\n:watch 1\n")
+def test_a_trained_agent_can_be_asked_and_watched(turncredit: Call, trained: Path) -> None:
+    said = turncredit("play", "--policy", trained, "--task", "open-3-1", stdin=":ask\ntake key\n:ask\n:watch 1\n")
     assert said.code == 0, said.err
     assert said.out.count("agent: ") == 2
     assert "go east" in said.out or "contains no action" in said.out
 
 
-def test_the_expert_can_be_watched_to_the_end(turnwise: Call) -> None:
-    said = turnwise("play", ENV, "--task", "fetch-4-2", "--policy", "expert", stdin="look\n:watch\n:ask\n")
+def test_the_expert_can_be_watched_to_the_end(turncredit: Call) -> None:
+    said = turncredit("play", ENV, "--task", "fetch-4-2", "--policy", "expert", stdin="look\n:watch\n:ask\n")
     assert "Won after 10 turns" in said.out
     assert "the episode is over" in said.out
 
 
-def test_without_arguments_a_small_household_game_is_played(turnwise: Call) -> None:
-    said = turnwise("play", stdin=":actions\n")
+def test_without_arguments_a_small_household_game_is_played(turncredit: Call) -> None:
+    said = turncredit("play", stdin=":actions\n")
     assert said.code == 0, said.err
     assert "tiny" in said.out
     assert "go to" in said.out
-    assert "task held_out/tiny" in turnwise("play", "split=held_out").out
+    assert "task held_out/tiny" in turncredit("play", "split=held_out").out
 
 
-def test_an_episode_of_a_person_is_saved_and_imitated(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
-    from turnwise.agents.files.trajectory_files import read_trajectories
+def test_an_episode_of_a_person_is_saved_and_imitated(turncredit: Call, run_file: Path, tmp_path: Path) -> None:
+    from turncredit.agents.files.trajectory_files import read_trajectories
 
     file = tmp_path / "mine.jsonl"
     words = ("play", ENV, "--task", "open-3-1", "--save", file)
     won = "take key\n!dance\n:undo\n!fly\ngo east\nunlock door\n{}go east\n"
-    said = turnwise(*words, stdin=won.format("") + ":restart\n" + won.format("look\n"))
+    said = turncredit(*words, stdin=won.format("") + ":restart\n" + won.format("look\n"))
     assert said.out.count("saved to") == 2, said.out
     first, second = read_trajectories(file)
     assert (first.id, second.id) == ("open-3-1#0@0", "open-3-1#1@0")
@@ -91,16 +91,16 @@ def test_an_episode_of_a_person_is_saved_and_imitated(turnwise: Call, run_file: 
     assert [turn.valid for turn in first.turns] == [True, False, True, True, True]
     assert first.turns[0].state != first.turns[1].state == first.turns[2].state
     assert len(second.turns) == 6
-    assert "has not ended, so it was not saved" in turnwise(*words, stdin="look\n").out
+    assert "has not ended, so it was not saved" in turncredit(*words, stdin="look\n").out
     assert len(list(read_trajectories(file))) == 2
     pytest.importorskip("torch")
     (tmp_path / "run.toml").write_text(run_file.read_text().replace("demonstrator.noise = 0.3\n", ""))
     keys = (f"imitation.demonstrator={file}", "train.iterations=0", "evaluation.episodes=0")
-    said = turnwise("train", tmp_path / "run.toml", *keys, "--output", tmp_path / "run")
+    said = turncredit("train", tmp_path / "run.toml", *keys, "--output", tmp_path / "run")
     assert said.code == 0, said.err
     assert "2 demonstrations, 2 won" in said.out
-    one_sentence(turnwise("play", ENV, "--save", tmp_path / "no" / "x.jsonl"), "does not exist")
-    one_sentence(turnwise("play", ENV, "--save", tmp_path / "x.txt"), ".jsonl")
+    one_sentence(turncredit("play", ENV, "--save", tmp_path / "no" / "x.jsonl"), "does not exist")
+    one_sentence(turncredit("play", ENV, "--save", tmp_path / "x.txt"), ".jsonl")
 
 
 def test_a_recorded_episode_is_what_a_rollout_of_the_same_actions_gives() -> None:
@@ -108,10 +108,10 @@ def test_a_recorded_episode_is_what_a_rollout_of_the_same_actions_gives() -> Non
 
     from toys.corridor import Corridor
 
-    from turnwise.agents.agent import Agent
-    from turnwise.agents.demonstrations.recording import EpisodeRecorder
-    from turnwise.agents.rollouts.rollout import rollout
-    from turnwise.agents.samplers import Scripted
+    from turncredit.agents.agent import Agent
+    from turncredit.agents.demonstrations.recording import EpisodeRecorder
+    from turncredit.agents.rollouts.rollout import rollout
+    from turncredit.agents.samplers import Scripted
 
     actions = ["take key", "dance", "go east", "unlock door", "go east"]
     (group,) = rollout(Agent(), Scripted(actions), ["open-3-1"], make=Corridor, seed=3)

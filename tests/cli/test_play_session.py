@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.corridor import Corridor
 
-from turnwise.cli.errors import UserError
-from turnwise.cli.play import PlayConsole
-from turnwise.cli.play_session import PlaySession, complete, meaning
-from turnwise.envs.errors import EnvError
+from turncredit.cli.errors import UserError
+from turncredit.cli.play import PlayConsole
+from turncredit.cli.play_session import PlaySession, complete, meaning
+from turncredit.envs.errors import EnvError
 
 ACTIONS = ["go to cabinet 1", "go to cabinet 10", "go to desk 1", "look", "take mug 2 from desk 1"]
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from turnwise.cli import progress as progress_module
-from turnwise.cli.progress import SHOWN, Progress, curves_of, line, numbers, start_line
+from turncredit.cli import progress as progress_module
+from turncredit.cli.progress import SHOWN, Progress, curves_of, line, numbers, start_line
 
 TRAIN = {
     "phase": "train",
@@ -88,12 +88,12 @@ def test_an_evaluation_has_its_interval_and_its_n() -> None:
 def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     import numpy as np
 
-    from turnwise.agents.trajectory import Group
-    from turnwise.credit import Advantages, Steps
-    from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics
-    from turnwise.training.sampling.group_draws import DrawnGroup
-    from turnwise.training.sampling.grown_groups import PlayedGroup
-    from turnwise.training.sampling.sampling_metrics import growth_metrics
+    from turncredit.agents.trajectory import Group
+    from turncredit.credit import Advantages, Steps
+    from turncredit.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics
+    from turncredit.training.sampling.group_draws import DrawnGroup
+    from turncredit.training.sampling.grown_groups import PlayedGroup
+    from turncredit.training.sampling.sampling_metrics import growth_metrics
 
     nothing = Advantages.of(Steps.empty(), np.zeros(0))
     known = {*play_metrics([]), *credit_metrics(nothing), *group_metrics(Steps.empty(), nothing)}
@@ -129,7 +129,7 @@ def test_without_a_terminal_lines_come_at_regular_intervals(monkeypatch: pytest.
 
 
 def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:
-    from turnwise.training.config.run import Run
+    from turncredit.training.config.run import Run
 
     table = {"name": "x", "output": str(tmp_path), "train": {"iterations": 7}, "imitation": {"episodes": 5}}
     run = Run.parse({**table, "policy": {"device": "auto", "new": {"hidden": 64}}})

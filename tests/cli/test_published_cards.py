@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.cli.bench_report import markdown
-from turnwise.evaluation.benchmark_card import Card
-from turnwise.evaluation.shipped_suites import SUITES, baseline_cards
+from turncredit.cli.bench_report import markdown
+from turncredit.evaluation.benchmark_card import Card
+from turncredit.evaluation.shipped_suites import SUITES, baseline_cards
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYERS = ("random", "rule", "expert")
@@ -32,7 +32,7 @@ def test_a_page_is_written_from_its_card(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_card_has_the_panels_of_its_suite_and_no_path_of_a_machine(page: Path) -> None:
-    from turnwise.evaluation.shipped_suites import load_suite
+    from turncredit.evaluation.shipped_suites import load_suite
 
     card = card_of(page)
     names = [panel.name for panel in load_suite(card.suite).panels]

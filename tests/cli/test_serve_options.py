@@ -1,4 +1,4 @@
-"""`turnwise serve shop` and `serve phone`: what cannot be served is refused in one sentence."""
+"""`turncredit serve shop` and `serve phone`: what cannot be served is refused in one sentence."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from http.client import HTTPConnection
 
 import pytest
 
-from turnwise.cli.main import app
+from turncredit.cli.main import app
 
 pytestmark = pytest.mark.waits
 
 for package in ("fastapi", "jinja2", "uvicorn"):
-    pytest.importorskip(package, reason="needs turnwise[serve]")
+    pytest.importorskip(package, reason="needs turncredit[serve]")
 
 FILES = "products.json", "attributes.json"
 
@@ -78,7 +78,7 @@ def test_a_port_in_use_is_named(option, capsys):
 
 @pytest.mark.parametrize("arguments", [("--free",), ("--androidworld",)])
 def test_a_phone_is_served_until_ctrl_c(arguments):
-    words = [sys.executable, "-m", "turnwise.cli.main", "serve", "phone", "--port", "0", *arguments]
+    words = [sys.executable, "-m", "turncredit.cli.main", "serve", "phone", "--port", "0", *arguments]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "200"}
     ) as running:
@@ -100,4 +100,4 @@ def test_a_phone_is_served_until_ctrl_c(arguments):
 def test_a_missing_extra_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert app(["serve", "phone", "--free", "--port", "0"], standalone_mode=False) == 2
-    assert "pip install 'turnwise[phone]'" in capsys.readouterr().err
+    assert "pip install 'turncredit[phone]'" in capsys.readouterr().err

@@ -18,16 +18,16 @@ pytest.importorskip("httpx")
 
 from toys.openai_server import ToyServer, chat_model, error
 
-import turnwise.envs
-from turnwise.agents import desk_user
-from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.envs import register
-from turnwise.envs.desk.generator import generate
+import turncredit.envs
+from turncredit.agents import desk_user
+from turncredit.agents.samplers.openai import failures as openai_failures
+from turncredit.envs import register
+from turncredit.envs.desk.generator import generate
 
 pytestmark = pytest.mark.waits
 
 QUIZ, GULLIBLE = "toys/Quiz-v0", "toys/Gullible-v0"
-DESK = "turnwise/Desk-v0"
+DESK = "turncredit/Desk-v0"
 TASK = "library/train/tiny/000000"
 
 
@@ -99,12 +99,12 @@ def test_a_model_that_really_samples_talks_with_an_agent(served: tuple[ToyServer
 
     def talk() -> list[str]:
         options = user_of(url, max_tokens=8)
-        env = turnwise.envs.make(DESK, level="tiny", user="model", user_options=options)
+        env = turncredit.envs.make(DESK, level="tiny", user="model", user_options=options)
         heard = [env.reset(seed=1, options={"task": TASK})[0]]
         heard.append(env.step("<say>What is your card number?</say>")[0])
-        data = turnwise.envs.save(env)
+        data = turncredit.envs.save(env)
         heard.append(env.step("<say>Again, please.</say>")[0])
-        turnwise.envs.load(env, data)
+        turncredit.envs.load(env, data)
         assert env.step("<say>Again, please.</say>")[0] == heard[-1]
         return heard
 
@@ -113,11 +113,11 @@ def test_a_model_that_really_samples_talks_with_an_agent(served: tuple[ToyServer
     assert talk() == heard
 
 
-def test_episodes_whose_user_cannot_be_reached_are_errors(turnwise: Call, served: tuple[ToyServer, str]) -> None:
+def test_episodes_whose_user_cannot_be_reached_are_errors(turncredit: Call, served: tuple[ToyServer, str]) -> None:
     server, url = served
     server.always = error(400, "no such line")
     options = f'user_options={{sampler="openai:tiny@{url}"}}'
-    said = turnwise("eval", "expert", DESK, "level=tiny", "user=model", options, "--episodes", 2)
+    said = turncredit("eval", "expert", DESK, "level=tiny", "user=model", options, "--episodes", 2)
     assert said.code == 2
     message = (
         f"every episode failed; the first error: EnvError in reset(): the user, played by openai:tiny@{url}, did not"
@@ -126,7 +126,7 @@ def test_episodes_whose_user_cannot_be_reached_are_errors(turnwise: Call, served
     assert "HTTP 400: no such line" in said.err
 
 
-def test_a_served_model_attacks(turnwise: Call, served: tuple[ToyServer, str]) -> None:
+def test_a_served_model_attacks(turncredit: Call, served: tuple[ToyServer, str]) -> None:
     """It is told to earn without doing the task, and what its earlier episodes earned; what it earns so is a fault."""
     server, url = served
     register(QUIZ, Quiz, max_episode_steps=4)
@@ -134,7 +134,7 @@ def test_a_served_model_attacks(turnwise: Call, served: tuple[ToyServer, str]) -
     words = ("--attacker", f"openai:tiny@{url}", "--budget", 0, "--light", "--json")
 
     def judged(name: str) -> dict[str, Any]:
-        rules = json.loads(turnwise("check", name, *words).out)["rules"]
+        rules = json.loads(turncredit("check", name, *words).out)["rules"]
         return next(rule for rule in rules if rule["rule"] == "attacker")
 
     server.script += [answer(f"<think>Hm.</think><action>I try {number}.</action>") for number in range(12)]
@@ -154,16 +154,16 @@ def test_a_served_model_attacks(turnwise: Call, served: tuple[ToyServer, str]) -
         exec(compile(hacked["reproduce"], "<reproduce>", "exec"), {})
 
 
-def test_an_attacker_that_cannot_be_reached_is_a_warning(turnwise: Call, served: tuple[ToyServer, str]) -> None:
+def test_an_attacker_that_cannot_be_reached_is_a_warning(turncredit: Call, served: tuple[ToyServer, str]) -> None:
     server, url = served
     register(QUIZ, Quiz, max_episode_steps=4)
     server.always = error(400, "no such line")
     words = ("check", QUIZ, "--attacker", f"openai:tiny@{url}", "--budget", 0, "--light")
-    said = turnwise(*words)
+    said = turncredit(*words)
     assert said.code == 0
     assert re.search(r"skipped  attacker +the attacker played no episode", said.out), said.out
     server.always = None
     server.script += [answer("I would rather not.") for _ in range(200)]  # of 4 episodes with at most 50 turns
-    said = turnwise(*words)
+    said = turncredit(*words)
     assert "none of the answers of openai:tiny@" in said.out
     assert "holds an action; the first is 'I would rather not.'" in said.out

@@ -1,4 +1,4 @@
-"""`turnwise train` and `turnwise show`: what is left behind, what stops them, and how to go on."""
+"""`turncredit train` and `turncredit show`: what is left behind, what stops them, and how to go on."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from toys.commands import ENV, Call, one_sentence
 from toys.warm_processes import WarmPopen
 
 
-def test_train_leaves_what_can_be_gone_on_with(turnwise: Call, trained: Path) -> None:
+def test_train_leaves_what_can_be_gone_on_with(turncredit: Call, trained: Path) -> None:
     assert {"run.toml", "metrics.jsonl", "before.json", "after.json", "panel.json"} <= {
         path.name for path in trained.iterdir()
     }
-    one_sentence(turnwise("train", trained), "already holds a run", "--resume")
-    said = turnwise("train", trained, "--resume")
+    one_sentence(turncredit("train", trained), "already holds a run", "--resume")
+    said = turncredit("train", trained, "--resume")
     assert said.code == 0
     assert "finished 2 iterations" in said.out
 
@@ -41,19 +41,19 @@ def test_train_leaves_what_can_be_gone_on_with(turnwise: Call, trained: Path) ->
     ],
 )
 def test_wrong_keys_and_values_of_a_run(
-    turnwise: Call, run_file: Path, tmp_path: Path, override: str, parts: tuple[str, ...]
+    turncredit: Call, run_file: Path, tmp_path: Path, override: str, parts: tuple[str, ...]
 ) -> None:
     pytest.importorskip("torch")
-    one_sentence(turnwise("train", run_file, override, "--output", tmp_path / "run"), *parts)
+    one_sentence(turncredit("train", run_file, override, "--output", tmp_path / "run"), *parts)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("output", ["file", "file/run"])
-def test_an_output_that_cannot_be_written(turnwise: Call, run_file: Path, tmp_path: Path, output: str) -> None:
+def test_an_output_that_cannot_be_written(turncredit: Call, run_file: Path, tmp_path: Path, output: str) -> None:
     pytest.importorskip("torch")
     (tmp_path / "file").touch()
     one_sentence(
-        turnwise("train", run_file, "--output", tmp_path / output), str(tmp_path / output), "cannot be written"
+        turncredit("train", run_file, "--output", tmp_path / output), str(tmp_path / output), "cannot be written"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -69,17 +69,17 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_during_a_checkpoint_keeps_the_one_before(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+def test_a_full_disk_during_a_checkpoint_keeps_the_one_before(turncredit: Call, run_file: Path, tmp_path: Path) -> None:
     """The first checkpoint has no state of the optimiser yet; the next is larger, and does not fit any more."""
     pytest.importorskip("torch")
     folder = tmp_path / "run"
     words = ("train", run_file, "evaluation.episodes=0", "imitation.epochs=1", "--output", folder)
     with largest_file(300_000):
-        said = turnwise(*words)
+        said = turncredit(*words)
     one_sentence(said, "checkpoint 1 could not be written", f"the last one is {folder / 'checkpoints' / '000000'}")
     assert [path.name for path in (folder / "checkpoints").iterdir()] == ["000000"]
-    assert turnwise("eval", folder, "--episodes", 1).code == 0
-    said = turnwise("train", folder, "--resume")
+    assert turncredit("eval", folder, "--episodes", 1).code == 0
+    said = turncredit("train", folder, "--resume")
     assert said.code == 0, said.err
     assert "finished 2 iterations" in said.out
 
@@ -88,7 +88,7 @@ def test_a_full_disk_during_a_checkpoint_keeps_the_one_before(turnwise: Call, ru
     "name", ["run.toml", "before.json", "trajectories/000001.jsonl.gz", "trajectories/000001.jsonl"]
 )
 def test_a_full_disk_at_any_other_file_is_one_sentence_that_names_it(
-    turnwise: Call, run_file: Path, tmp_path: Path, name: str
+    turncredit: Call, run_file: Path, tmp_path: Path, name: str
 ) -> None:
     pytest.importorskip("torch")
     if not Path("/dev/full").exists():
@@ -99,60 +99,60 @@ def test_a_full_disk_at_any_other_file_is_one_sentence_that_names_it(
     beside.symlink_to("/dev/full")
     suffix = name[name.index(".") :] if "/" in name else ".jsonl"
     words = ("imitation.epochs=1", "evaluation.episodes=1", f"trajectory_format={suffix}")
-    said = turnwise("train", run_file, *words, "--output", tmp_path / "run")
+    said = turncredit("train", run_file, *words, "--output", tmp_path / "run")
     one_sentence(said, str(path), "No space left on device")
     if name.startswith("trajectories"):
         assert (tmp_path / "run" / "checkpoints" / "000000").is_dir()
         beside.unlink()
-        assert turnwise("train", tmp_path / "run", "--resume").code == 0
+        assert turncredit("train", tmp_path / "run", "--resume").code == 0
 
 
 @pytest.mark.parametrize(
     ("command", "name"), [("generate", "games"), ("shop", "shop")], ids=["generated games", "generated catalogue"]
 )
 def test_a_full_disk_while_data_is_written_names_the_folder(
-    turnwise: Call, tmp_path: Path, command: str, name: str
+    turncredit: Call, tmp_path: Path, command: str, name: str
 ) -> None:
     with largest_file(1000):
-        said = turnwise("data", command, tmp_path / name, "--level", "tiny")
+        said = turncredit("data", command, tmp_path / name, "--level", "tiny")
     one_sentence(said, str(tmp_path / name), "File too large")
 
 
 def test_the_command_lines_of_a_run_are_recorded(
-    turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turncredit: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
     words = ["train", str(run_file), "train.iterations=1", "evaluation.episodes=0", "--output", str(folder)]
-    monkeypatch.setattr("sys.argv", ["/usr/bin/turnwise", *words])
-    assert turnwise(*words).code == 0
-    first = f"turnwise {shlex.join(words)}\n"
+    monkeypatch.setattr("sys.argv", ["/usr/bin/turncredit", *words])
+    assert turncredit(*words).code == 0
+    first = f"turncredit {shlex.join(words)}\n"
     assert (folder / "commands.txt").read_text() == first
-    one_sentence(turnwise(*words), "already holds a run")  # nothing began, so nothing is recorded
+    one_sentence(turncredit(*words), "already holds a run")  # nothing began, so nothing is recorded
     assert (folder / "commands.txt").read_text() == first
-    monkeypatch.setattr("sys.argv", ["turnwise", "train", str(folder), "--resume", "train.iterations=2"])
-    assert turnwise("train", folder, "--resume", "train.iterations=2").code == 0
-    assert (folder / "commands.txt").read_text() == f"{first}turnwise train {folder} --resume train.iterations=2\n"
+    monkeypatch.setattr("sys.argv", ["turncredit", "train", str(folder), "--resume", "train.iterations=2"])
+    assert turncredit("train", folder, "--resume", "train.iterations=2").code == 0
+    assert (folder / "commands.txt").read_text() == f"{first}turncredit train {folder} --resume train.iterations=2\n"
 
 
-def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_vocabulary_is_refused(turncredit: Call, run_file: Path, tmp_path: Path) -> None:
     """Every file is whole, but the tokenizer is another one than the weights were trained with."""
-    checkpoint = pytest.importorskip("turnwise.training.run_folder.checkpoint")
+    checkpoint = pytest.importorskip("turncredit.training.run_folder.checkpoint")
     folder = tmp_path / "run"
     words = ("evaluation.episodes=0", "imitation.epochs=0", "train.iterations=0", "--output", folder)
-    assert turnwise("train", run_file, *words).code == 0
+    assert turncredit("train", run_file, *words).code == 0
     point = folder / "checkpoints" / "000000"
     tokenizer = json.loads((point / "tokenizer.json").read_text(encoding="utf-8"))
     ids = tokenizer["model"]["vocab"]
     ids["a"], ids["b"] = ids["b"], ids["a"]
     (point / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     (point / "manifest.json").write_text(json.dumps(checkpoint.manifest(point)), encoding="utf-8")
-    one_sentence(turnwise("train", folder, "--resume", "train.iterations=1"), str(point), "another vocabulary")
+    one_sentence(turncredit("train", folder, "--resume", "train.iterations=1"), str(point), "another vocabulary")
 
 
 def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
-    turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turncredit: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warmstart = pytest.importorskip("turnwise.training.imitation.warmstart")
+    warmstart = pytest.importorskip("turncredit.training.imitation.warmstart")
     folder = tmp_path / "a run"
 
     def press(*_: object) -> None:
@@ -160,17 +160,17 @@ def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(warmstart.WarmStart, "learner", press)
-        said = turnwise("train", run_file, "train.iterations=1", "evaluation.episodes=0", "--output", folder)
+        said = turncredit("train", run_file, "train.iterations=1", "evaluation.episodes=0", "--output", folder)
     assert said.code == 130
-    assert f"to continue: turnwise train '{folder}' --resume" in said.out.replace("\n", " ")
-    assert turnwise("train", folder, "--resume").code == 0
+    assert f"to continue: turncredit train '{folder}' --resume" in said.out.replace("\n", " ")
+    assert turncredit("train", folder, "--resume").code == 0
     assert (folder / "checkpoints" / "000001").is_dir()
 
 
 def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
-    turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turncredit: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warmstart = pytest.importorskip("turnwise.training.imitation.warmstart")
+    warmstart = pytest.importorskip("turncredit.training.imitation.warmstart")
     words = ("demo", "--config", run_file, "--output", tmp_path / "demo", "train.iterations=0")
 
     def press(*_: object) -> None:
@@ -178,18 +178,18 @@ def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(warmstart.WarmStart, "learner", press)
-        assert turnwise(*words).code == 130
-    assert turnwise(*words).code == 0
+        assert turncredit(*words).code == 130
+    assert turncredit(*words).code == 0
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Path, keep: bool) -> None:
-    from turnwise.agents.files.trajectory_files import read_trajectories
+    from turncredit.agents.files.trajectory_files import read_trajectories
 
     file, result = tmp_path / "episodes.jsonl.gz", tmp_path / "result.json"
     code = (
         "import os, signal, sys\n"
-        "from turnwise.cli import evaluate; from turnwise.cli.main import app; from toys.corridor import register\n"
+        "from turncredit.cli import evaluate; from turncredit.cli.main import app; from toys.corridor import register\n"
         "count = evaluate.EpisodeCounter.__call__\n"
         "def press(self, trajectory):\n"
         "    count(self, trajectory)\n"
@@ -234,7 +234,7 @@ def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Pa
 def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: signal.Signals | str) -> None:
     pytest.importorskip("torch")
     folder = tmp_path / "run"
-    code = "import sys; from toys.corridor import register; from turnwise.cli.main import main\nregister(); main()"
+    code = "import sys; from toys.corridor import register; from turncredit.cli.main import main\nregister(); main()"
     process = WarmPopen(
         [sys.executable, "-c", code, "train", str(run_file), "train.iterations=5000", "--output", str(folder)],
         stdout=subprocess.PIPE,
@@ -256,7 +256,7 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: si
     finally:
         process.kill()
     assert process.returncode == 130, err
-    assert f"to continue: turnwise train {folder} --resume" in (out or err)
+    assert f"to continue: turncredit train {folder} --resume" in (out or err)
     assert "Traceback" not in err
     assert any((folder / "checkpoints").glob("[0-9]*"))
 
@@ -277,13 +277,13 @@ def test_sigterm_ends_the_warm_start_of_a_model_in_every_step_and_says_what_is_k
     pytest.importorskip("torch")
     from toys.corridor import Corridor
 
-    from turnwise.training.learner.policy import build_policy, save_policy
+    from turncredit.training.learner.policy import build_policy, save_policy
 
     folder, model = tmp_path / "run", tmp_path / "model"
     save_policy(*build_policy([Corridor().reset()[0]], vocab=300, hidden=48, layers=1, heads=2, context=400), model)
     code = (
-        "import sys; from toys.corridor import register; from turnwise.cli import progress; progress.INTERVAL = 0.0\n"
-        "from turnwise.cli.main import main\nregister(); main()"
+        "import sys; from toys.corridor import register; from turncredit.cli import progress; progress.INTERVAL = 0.0\n"
+        "from turncredit.cli.main import main\nregister(); main()"
     )
     text = run_file.read_text(encoding="utf-8")
     file = tmp_path / "pretrained.toml"
@@ -309,30 +309,30 @@ def test_sigterm_ends_the_warm_start_of_a_model_in_every_step_and_says_what_is_k
     assert process.returncode == 130, (told, err)
     assert "Traceback" not in err
     assert "interrupted; the warm start was not finished, and --resume starts it again" in " ".join(out.split())
-    assert f"stopped in the warm start; to continue: turnwise train {folder} --resume" in " ".join(out.split())
+    assert f"stopped in the warm start; to continue: turncredit train {folder} --resume" in " ".join(out.split())
     steps = [f"loading the model {model} ...", "collecting", "tokenizing"]
     assert [step for step in steps if any(line.startswith(step) for line in told)] == steps[: 2 + ("demo" not in sign)]
 
 
-def test_show_prints_every_turn_with_its_credit(turnwise: Call, trained: Path) -> None:
+def test_show_prints_every_turn_with_its_credit(turncredit: Call, trained: Path) -> None:
     file = next((trained / "trajectories").glob("000001*"))
-    said = turnwise("show", file, "--limit", 1)
+    said = turncredit("show", file, "--limit", 1)
     assert said.code == 0, said.err
     assert re.search(r"turn advantage +episode +step", said.out)
     assert len(re.findall(r"^  \S+#\d+@\d+: (?:won|not won), \d+ turns", said.out, re.MULTILINE)) == 3
-    grpo = turnwise("show", file, "--credit", "grpo", "--limit", 1)
+    grpo = turncredit("show", file, "--credit", "grpo", "--limit", 1)
     assert grpo.code == 0
     assert grpo.out != said.out
-    one_sentence(turnwise("show", file, "--credit", "gigo"), "gigpo")
-    one_sentence(turnwise("show", file, "gama=1"), "gamma")
-    one_sentence(turnwise("show", file, "--task", "open-99"), "open-99")
-    one_sentence(turnwise("show", file, "--anchor", "sate"), "'state'")
+    one_sentence(turncredit("show", file, "--credit", "gigo"), "gigpo")
+    one_sentence(turncredit("show", file, "gama=1"), "gamma")
+    one_sentence(turncredit("show", file, "--task", "open-99"), "open-99")
+    one_sentence(turncredit("show", file, "--anchor", "sate"), "'state'")
 
 
-def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> None:
+def test_show_agrees_with_the_credit_library(tmp_path: Path, turncredit: Call) -> None:
     """A table computed by hand: two episodes of one task, one won at its second turn, both beginning in one state."""
-    from turnwise.agents.files.trajectory_files import TrajectoryWriter
-    from turnwise.agents.trajectory import Trajectory, Turn
+    from turncredit.agents.files.trajectory_files import TrajectoryWriter
+    from turncredit.agents.trajectory import Trajectory, Turn
 
     def turn(action: str, state: str, reward: float) -> Turn:
         return Turn((), (), (), 0, f"in {state}", action, action, state, reward, True)
@@ -344,7 +344,7 @@ def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> 
     with TrajectoryWriter(file) as writer:
         writer.write(episode(0, (turn("good", "a", 0.0), turn("done", "b", 1.0)), True))
         writer.write(episode(1, (turn("bad", "a", 0.0), turn("lost", "c", 0.0)), False))
-    said = turnwise("show", file, "scale=none", "gamma=0.5")
+    said = turncredit("show", file, "scale=none", "gamma=0.5")
     # returns 0.5 and 0 in state a: step +0.25 and -0.25; episode scores 1 and 0: +0.5 and -0.5
     assert re.search(r"1 +\+0\.750 +\+0\.500 +\+0\.250 +S1x2 +good", said.out), said.out
     assert re.search(r"2 +\+0\.500 +\+0\.500 +0\.000 +- +done", said.out)
@@ -352,9 +352,9 @@ def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> 
     assert re.search(r"S1x2 +in a\n +\+0\.750 +1 x +good\n +-0\.750 +1 x +bad", said.out)
 
 
-def test_show_prints_episodes_that_went_the_same_way_once(tmp_path: Path, turnwise: Call) -> None:
-    from turnwise.agents.files.trajectory_files import TrajectoryWriter
-    from turnwise.agents.trajectory import Trajectory, Turn
+def test_show_prints_episodes_that_went_the_same_way_once(tmp_path: Path, turncredit: Call) -> None:
+    from turncredit.agents.files.trajectory_files import TrajectoryWriter
+    from turncredit.agents.trajectory import Trajectory, Turn
 
     file = tmp_path / "three.jsonl"
     with TrajectoryWriter(file) as writer:
@@ -363,16 +363,16 @@ def test_show_prints_episodes_that_went_the_same_way_once(tmp_path: Path, turnwi
             writer.write(
                 Trajectory(f"t#{member}@0", "t", None, 0, (turn,), "terminated", True, 1.0, "z", "", None, 0.1)
             )
-    said = turnwise("show", file)
+    said = turncredit("show", file)
     assert re.search(r"t#0@0: won.*\n  t#2@0: won.*\n  turn .*\n +1 .* left.*\n\n  t#1@0", said.out), said.out
     assert len(re.findall(r"^ +1 .* (?:left|right)", said.out, re.MULTILINE)) == 2
 
 
-def test_a_torn_line_is_said_and_the_rest_is_shown(tmp_path: Path, turnwise: Call) -> None:
+def test_a_torn_line_is_said_and_the_rest_is_shown(tmp_path: Path, turncredit: Call) -> None:
     file = tmp_path / "torn.jsonl"
-    assert turnwise("eval", "expert", ENV, "--episodes", 2, "--trajectories", file).code == 0
+    assert turncredit("eval", "expert", ENV, "--episodes", 2, "--trajectories", file).code == 0
     file.write_bytes(file.read_bytes()[:-20])
-    said = turnwise("show", file)
+    said = turncredit("show", file)
     assert said.code == 0
     assert "warning:" in said.err
     assert "1 trajectories" in said.out
@@ -380,9 +380,9 @@ def test_a_torn_line_is_said_and_the_rest_is_shown(tmp_path: Path, turnwise: Cal
 
 @pytest.mark.parametrize("before", [True, False])
 def test_an_evaluation_that_is_interrupted_at_once_names_no_file_that_does_not_exist(
-    turnwise: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
+    turncredit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
-    from turnwise.evaluation import evaluation
+    from turncredit.evaluation import evaluation
 
     def press(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -392,7 +392,7 @@ def test_an_evaluation_that_is_interrupted_at_once_names_no_file_that_does_not_e
         file.write_text("")
     monkeypatch.setattr(evaluation, "evaluate", press)
     words = ("eval", "random", "toys.corridor:toys/Corridor-v0", "--episodes", "5", "--output", str(result))
-    done = turnwise(*words, "--trajectories", str(file))
+    done = turncredit(*words, "--trajectories", str(file))
     said = " ".join(done.err.split())
     assert done.code == 130
     assert f"0 of 5 episodes were finished; {file} {'is as it was before' if before else 'was not written'}" in said

@@ -17,16 +17,16 @@ import pytest
 from toys import corridor
 from toys.commands import Call, one_sentence
 
-from turnwise.cli.command_line import resume_command
-from turnwise.registry import Untrusted, names_from_files
-from turnwise.report.run_report.report_data import open_report
-from turnwise.report.run_report.server import LiveServer
-from turnwise.training.config.file_options import needs_trust, require_safe_run
-from turnwise.training.config.run import Run
+from turncredit.cli.command_line import resume_command
+from turncredit.registry import Untrusted, names_from_files
+from turncredit.report.run_report.report_data import open_report
+from turncredit.report.run_report.server import LiveServer
+from turncredit.training.config.file_options import needs_trust, require_safe_run
+from turncredit.training.config.run import Run
 
 EVIL = """
 from pathlib import Path
-from turnwise.credit import gigpo
+from turncredit.credit import gigpo
 
 Path("ran").touch()
 
@@ -68,22 +68,24 @@ def method_of(folder: Path) -> tuple[str, str]:
     "words", [["show"], ["credit"], ["report", "--output", "page.html"], ["audit"], ["credit", "--json"]]
 )
 def test_a_rule_that_a_file_names_is_left_out(
-    turnwise: Call, trained: Path, stranger: Stranger, words: list[str]
+    turncredit: Call, trained: Path, stranger: Stranger, words: list[str]
 ) -> None:
     folder = stranger(method_of(trained))
-    said = turnwise(words[0], folder, *words[1:])
+    said = turncredit(words[0], folder, *words[1:])
     assert said.code == 0, said.err
     assert not Path("ran").exists()
     if words != ["audit"]:
         assert "left out: the credit rule 'folder.evil:rule' is code that a file names; --trust lets it run" in said.err
-        trusted = turnwise(words[0], folder, *words[1:], "--trust")
+        trusted = turncredit(words[0], folder, *words[1:], "--trust")
         assert trusted.code == 0, trusted.err
         assert Path("ran").exists()
         assert "left out" not in trusted.err
 
 
-def test_a_live_report_answers_without_the_rule_of_the_file(trained: Path, stranger: Stranger, turnwise: Call) -> None:
-    from turnwise.registry import names_from_files
+def test_a_live_report_answers_without_the_rule_of_the_file(
+    trained: Path, stranger: Stranger, turncredit: Call
+) -> None:
+    from turncredit.registry import names_from_files
 
     folder = stranger(method_of(trained))
     with names_from_files():
@@ -99,9 +101,9 @@ def test_a_live_report_answers_without_the_rule_of_the_file(trained: Path, stran
     assert not Path("ran").exists()
 
 
-def test_names_that_the_user_typed_are_loaded(turnwise: Call, trained: Path, stranger: Stranger) -> None:
+def test_names_that_the_user_typed_are_loaded(turncredit: Call, trained: Path, stranger: Stranger) -> None:
     folder = stranger()
-    said = turnwise("show", folder, "--credit", "grpo,folder.evil:rule")
+    said = turncredit("show", folder, "--credit", "grpo,folder.evil:rule")
     assert said.code == 0, said.err
     assert Path("ran").exists()
     assert str(Path.cwd()) not in sys.path
@@ -124,31 +126,31 @@ def test_names_that_the_user_typed_are_loaded(turnwise: Call, trained: Path, str
     ],
 )
 def test_what_cannot_go_on_stops_with_one_sentence(
-    turnwise: Call, stranger: Stranger, change: tuple[str, str], words: list[str]
+    turncredit: Call, stranger: Stranger, change: tuple[str, str], words: list[str]
 ) -> None:
     stranger(change)
-    one_sentence(turnwise(*words), "--trust")
+    one_sentence(turncredit(*words), "--trust")
     assert not Path("ran").exists()
 
 
 def test_a_run_is_continued_with_the_names_of_its_file_only_on_trust(
-    turnwise: Call, trained: Path, stranger: Stranger
+    turncredit: Call, trained: Path, stranger: Stranger
 ) -> None:
     folder = stranger(method_of(trained), ("steps = 2", "steps = 3"))
-    one_sentence(turnwise("train", folder, "--resume"), "folder.evil:rule", "--trust")
+    one_sentence(turncredit("train", folder, "--resume"), "folder.evil:rule", "--trust")
     assert not Path("ran").exists()
-    assert resume_command(folder) == "turnwise train theirs --resume --trust"
-    said = turnwise("train", folder, "--resume", "--trust")
+    assert resume_command(folder) == "turncredit train theirs --resume --trust"
+    said = turncredit("train", folder, "--resume", "--trust")
     assert said.code == 0, said.err
     assert Path("ran").exists()
-    assert resume_command(trained) == f"turnwise train {trained} --resume"
+    assert resume_command(trained) == f"turncredit train {trained} --resume"
 
 
 def test_the_file_of_a_run_that_the_user_names_is_their_own_program(
-    turnwise: Call, trained: Path, stranger: Stranger, tmp_path: Path
+    turncredit: Call, trained: Path, stranger: Stranger, tmp_path: Path
 ) -> None:
     folder = stranger(method_of(trained))
-    said = turnwise("train", folder / "run.toml", "--output", tmp_path / "again", "train.iterations=1")
+    said = turncredit("train", folder / "run.toml", "--output", tmp_path / "again", "train.iterations=1")
     assert said.code == 0, said.err
     assert Path("ran").exists()
 
@@ -162,24 +164,24 @@ def test_the_file_of_a_run_that_the_user_names_is_their_own_program(
     ],
 )
 def test_options_that_act_on_something_outside_need_trust(options: dict[str, Any], trusted: bool) -> None:
-    run = Run.parse({"env": {"id": "turnwise/Android-v0", "kwargs": options}})
+    run = Run.parse({"env": {"id": "turncredit/Android-v0", "kwargs": options}})
     assert needs_trust(run) is not trusted
 
 
 @pytest.mark.parametrize(
     ("part", "trusted"),
     [
-        ({"id": "turnwise/Android-v0", "kwargs": {"device": "emulator-5554"}}, False),
-        ({"id": "turnwise/Android-v0", "evaluation": {"device": "emulator-5554"}}, False),
-        ({"id": "turnwise/Search-v0", "kwargs": {"levels": ["tiny"], "keep": "indexes"}}, False),
+        ({"id": "turncredit/Android-v0", "kwargs": {"device": "emulator-5554"}}, False),
+        ({"id": "turncredit/Android-v0", "evaluation": {"device": "emulator-5554"}}, False),
+        ({"id": "turncredit/Search-v0", "kwargs": {"levels": ["tiny"], "keep": "indexes"}}, False),
         ({"id": "folder.evil:toys/Corridor-v0"}, False),
-        ({"id": "turnwise/Search-v0", "kwargs": {"levels": ["tiny"]}}, True),
+        ({"id": "turncredit/Search-v0", "kwargs": {"levels": ["tiny"]}}, True),
     ],
 )
 def test_options_and_names_of_a_part_need_trust_like_those_of_one_environment(
     part: dict[str, Any], trusted: bool
 ) -> None:
-    run = Run.parse({"env": {"mix": [{"id": "turnwise/Household-v0"}, part]}})
+    run = Run.parse({"env": {"mix": [{"id": "turncredit/Household-v0"}, part]}})
     assert needs_trust(run) is not trusted
     with names_from_files():
         with nullcontext() if trusted else pytest.raises(Untrusted, match="--trust"):
@@ -187,23 +189,23 @@ def test_options_and_names_of_a_part_need_trust_like_those_of_one_environment(
         require_safe_run(run, ["env.mix=[]"])  # what the file says is not used
 
 
-def test_a_panel_file_names_no_module(turnwise: Call, stranger: Stranger) -> None:
+def test_a_panel_file_names_no_module(turncredit: Call, stranger: Stranger) -> None:
     stranger()
-    said = turnwise("eval", "random", "toys/Corridor-v0", "lengths=[3]", "--panel", "panel.json", "--episodes", "2")
+    said = turncredit("eval", "random", "toys/Corridor-v0", "lengths=[3]", "--panel", "panel.json", "--episodes", "2")
     assert said.code == 0, said.err
     stored = json.loads(Path("panel.json").read_text(encoding="utf-8"))
     panel = stored["panel"]
     panel["env"] = "folder.evil:toys/Corridor-v0"
     Path("panel.json").write_text(json.dumps(stored), encoding="utf-8")
-    one_sentence(turnwise("eval", "random", "--panel", "panel.json"), "folder.evil:toys/Corridor-v0", "--trust")
+    one_sentence(turncredit("eval", "random", "--panel", "panel.json"), "folder.evil:toys/Corridor-v0", "--trust")
     assert not Path("ran").exists()
-    panel |= {"env": "turnwise/Mixture-v0", "kwargs": {"parts": [{"id": "folder.evil:toys/Corridor-v0"}]}}
+    panel |= {"env": "turncredit/Mixture-v0", "kwargs": {"parts": [{"id": "folder.evil:toys/Corridor-v0"}]}}
     Path("panel.json").write_text(json.dumps(stored), encoding="utf-8")
-    one_sentence(turnwise("eval", "random", "--panel", "panel.json"), "folder.evil:toys/Corridor-v0", "--trust")
+    one_sentence(turncredit("eval", "random", "--panel", "panel.json"), "folder.evil:toys/Corridor-v0", "--trust")
     assert not Path("ran").exists()
     panel |= {"env": "toys/Corridor-v0", "kwargs": {"lengths": "folder"}}
     Path("panel.json").write_text(json.dumps(stored), encoding="utf-8")
-    one_sentence(turnwise("eval", "random", "--panel", "panel.json"), "lengths", "--trust")
+    one_sentence(turncredit("eval", "random", "--panel", "panel.json"), "lengths", "--trust")
 
 
 SUITE = """
@@ -215,7 +217,7 @@ env = "folder.evil:toys/Corridor-v0"
 episodes = 1
 [[panels]]
 name = "device"
-env = "turnwise/Android-v0"
+env = "turncredit/Android-v0"
 kwargs = { device = "emulator-5554" }
 episodes = 1
 [[panels]]
@@ -226,10 +228,10 @@ episodes = 1
 """
 
 
-def test_a_suite_of_somebody_else_is_played_without_what_needs_trust(turnwise: Call, stranger: Stranger) -> None:
+def test_a_suite_of_somebody_else_is_played_without_what_needs_trust(turncredit: Call, stranger: Stranger) -> None:
     stranger()
     Path("suite.toml").write_text(SUITE, encoding="utf-8")
-    said = turnwise("bench", "random", "--suite", "suite.toml", "--output", "results")
+    said = turncredit("bench", "random", "--suite", "suite.toml", "--output", "results")
     assert said.code == 0, said.err
     assert said.out.count("--trust") >= 2
     assert "[3/3] harmless: " in said.out
@@ -240,7 +242,9 @@ STAND_IN = "from pathlib import Path\nPath('ran').touch()\nraise ImportError('a 
 OPTIONAL = ("simplejson", "peft", "vllm", "wandb", "bitsandbytes", "spacy", "docker", "ray", "miniwob", "gguf")
 
 
-@pytest.mark.parametrize("words", ["doctor", "list envs", "eval random turnwise/Household-v0 level=tiny --episodes 1"])
+@pytest.mark.parametrize(
+    "words", ["doctor", "list envs", "eval random turncredit/Household-v0 level=tiny --episodes 1"]
+)
 def test_modules_of_the_working_directory_do_not_stand_in_for_packages(tmp_path: Path, words: str) -> None:
     for name in OPTIONAL:
         (tmp_path / f"{name}.py").write_text(STAND_IN, encoding="utf-8")
@@ -248,7 +252,7 @@ def test_modules_of_the_working_directory_do_not_stand_in_for_packages(tmp_path:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text("[gymnasium.envs]\n__root__ = simplejson:register\n", encoding="utf-8")
-    program = [sys.executable, "-P", "-m", "turnwise.cli.main"]
+    program = [sys.executable, "-P", "-m", "turncredit.cli.main"]
     said = subprocess.run([*program, *words.split()], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert said.returncode in (0, 1), said.stderr
     assert not (tmp_path / "ran").exists()
@@ -256,7 +260,7 @@ def test_modules_of_the_working_directory_do_not_stand_in_for_packages(tmp_path:
 
 ROOMS = """
 from toys.corridor import Corridor
-from turnwise.envs import register
+from turncredit.envs import register
 
 class Rooms(Corridor):
     pass
@@ -268,7 +272,7 @@ register("mine/Rooms-v0", Rooms, max_episode_steps=9)
 def test_environments_of_the_working_directory_also_live_in_other_processes(tmp_path: Path) -> None:
     (tmp_path / "my_rooms.py").write_text(ROOMS, encoding="utf-8")
     toys = str(Path(corridor.__file__).parent.parent)
-    code = f"import sys; sys.path.append({toys!r}); from turnwise.cli.main import main; main()"
+    code = f"import sys; sys.path.append({toys!r}); from turncredit.cli.main import main; main()"
     words = ["eval", "random", "my_rooms:mine/Rooms-v0", "--episodes", "2", "--workers", "1"]
     said = subprocess.run(
         [sys.executable, "-P", "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300

@@ -1,4 +1,4 @@
-"""`turnwise verify` on the cases that turnwise ships, and on small files made by hand: right, wrong and unreadable."""
+"""`turncredit verify` on the cases that it ships, and on small files made by hand: right, wrong and unreadable."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from toys.commands import one_sentence
 
-from turnwise.cli.reference.cases import FORMAT, check_case, difference, read_cases
+from turncredit.cli.reference.cases import FORMAT, check_case, difference, read_cases
 
 Call = Any
 File = dict[str, Any]
-REFERENCE = Path(sys.modules["turnwise.cli.reference.cases"].__file__ or "").parent
+REFERENCE = Path(sys.modules["turncredit.cli.reference.cases"].__file__ or "").parent
 
 # Two episodes; the mean is 1/2. One token with ratio e^0.5, clipped at 1.2, and one at ratio 1: -(1.2 + 2) / 2.
 CASES: File = {
@@ -60,7 +60,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", sorted(REFERENCE.glob("*.json")), ids=lambda path: path.stem)
-def test_the_cases_that_turnwise_ships_agree(path: Path) -> None:
+def test_the_cases_that_turncredit_ships_agree(path: Path) -> None:
     if path.stem == "losses":
         pytest.importorskip("torch")
     results = [check_case(case) for case in read_cases(path)]
@@ -71,20 +71,20 @@ def test_the_cases_that_turnwise_ships_agree(path: Path) -> None:
     assert sum(result.outcome == "agrees" for result in results) == counted[path.stem]
 
 
-def test_without_files_the_shipped_cases_are_checked(turnwise: Call) -> None:
-    result = turnwise("verify", "--method", "credit/hgpo")
+def test_without_files_the_shipped_cases_are_checked(turncredit: Call) -> None:
+    result = turncredit("verify", "--method", "credit/hgpo")
     assert result.code == 0, result.out
     assert "25 of 25 agree; 2 cases of rounding noise are not counted" in result.out
     assert "(2 more: rounding noise)" in result.out
     assert "rand04: advantage[13]: ours 0.21999993, expected 0.132" in result.out
 
 
-def test_right_cases_agree(turnwise: Call, file: Path) -> None:
-    result = turnwise("verify", file)
+def test_right_cases_agree(turncredit: Call, file: Path) -> None:
+    result = turncredit("verify", file)
     assert result.code == 0, result.out + result.err
     for line in ("credit/dr_grpo 1/1 worst", "transform/hicra 1/1", "objective/ppo_clip 1/1", "4 of 4 agree"):
         assert line in " ".join(result.out.split()), result.out
-    (report,) = json.loads(turnwise("verify", file, "--json").out)
+    (report,) = json.loads(turncredit("verify", file, "--json").out)
     assert [(entry["agree"], entry["total"], entry["failed"]) for entry in report["functions"]] == [(1, 1, [])] * 4
 
 
@@ -127,9 +127,9 @@ def test_right_cases_agree(turnwise: Call, file: Path) -> None:
     ],
 )
 def test_a_case_that_does_not_agree_is_named_and_hides_no_other(
-    turnwise: Call, file: Path, place: tuple[Any, ...], value: object, outcome: str, part: str
+    turncredit: Call, file: Path, place: tuple[Any, ...], value: object, outcome: str, part: str
 ) -> None:
-    result = turnwise("verify", write(file, changed(place, value)))
+    result = turncredit("verify", write(file, changed(place, value)))
     assert result.code == (2 if outcome == "malformed" else 1)
     assert f"  {outcome}  " in result.out
     assert part in result.out, result.out
@@ -137,18 +137,18 @@ def test_a_case_that_does_not_agree_is_named_and_hides_no_other(
 
 
 @pytest.mark.parametrize("result", ["advantage", "step", "episode"])
-def test_a_damaged_shipped_result_is_found(turnwise: Call, tmp_path: Path, result: str) -> None:
+def test_a_damaged_shipped_result_is_found(turncredit: Call, tmp_path: Path, result: str) -> None:
     content = json.loads((REFERENCE / "gigpo.json").read_text(encoding="utf-8"))
     case = next(case for case in content["cases"] if case["function"] == "credit/gigpo")
     case["expected"][result][3] += 0.01
-    outcome_of_command = turnwise("verify", write(tmp_path / "g.json", {**content, "cases": [case]}))
+    outcome_of_command = turncredit("verify", write(tmp_path / "g.json", {**content, "cases": [case]}))
     assert outcome_of_command.code == 1
     assert f"{case['name']}: {result}[3]" in outcome_of_command.out
 
 
-def test_rounding_noise_is_shown_and_not_counted(turnwise: Call, file: Path) -> None:
+def test_rounding_noise_is_shown_and_not_counted(turncredit: Call, file: Path) -> None:
     noise = {**CASES["cases"][0], "status": "noise", "expected": {"advantage": [0.75, -0.5]}}
-    result = turnwise("verify", write(file, {**CASES, "cases": [*CASES["cases"], noise]}))
+    result = turncredit("verify", write(file, {**CASES, "cases": [*CASES["cases"], noise]}))
     assert result.code == 0
     assert "credit/dr_grpo            1/1" in result.out
     assert "rounding noise  centred: advantage[0]: ours 0.5, expected 0.75" in result.out
@@ -163,37 +163,37 @@ def test_rounding_noise_is_shown_and_not_counted(turnwise: Call, file: Path) -> 
         ({"format": FORMAT, "cases": []}, "has no cases"),
     ],
 )
-def test_files_that_cannot_be_read(turnwise: Call, tmp_path: Path, content: object, part: str) -> None:
-    one_sentence(turnwise("verify", write(tmp_path / "x.json", content)), part, "x.json")
+def test_files_that_cannot_be_read(turncredit: Call, tmp_path: Path, content: object, part: str) -> None:
+    one_sentence(turncredit("verify", write(tmp_path / "x.json", content)), part, "x.json")
 
 
-def test_a_disagreement_counts_more_than_an_unreadable_file(turnwise: Call, file: Path, tmp_path: Path) -> None:
+def test_a_disagreement_counts_more_than_an_unreadable_file(turncredit: Call, file: Path, tmp_path: Path) -> None:
     torn, wrong = write(tmp_path / "t.json", "{"), changed(("cases", 1, "expected", "advantage"), [3.0, 0.0])
-    result = turnwise("verify", torn, tmp_path / "none.json", file)
+    result = turncredit("verify", torn, tmp_path / "none.json", file)
     assert result.code == 2
     assert "4 of 4 agree" in result.out
     assert "t.json is not JSON" in result.out + result.err
     wrong["cases"][0] = 3
-    result = turnwise("verify", torn, write(file, wrong), "--json")
+    result = turncredit("verify", torn, write(file, wrong), "--json")
     assert result.code == 1
     reports = json.loads(result.out.rpartition("]")[0] + "]")
     assert [set(entry) & {"functions", "error"} for entry in reports] == [{"functions"}, {"error"}]
 
 
-def test_missing_files_and_unknown_methods(turnwise: Call, tmp_path: Path, file: Path) -> None:
-    one_sentence(turnwise("verify", tmp_path / "no.json"), "no.json does not exist")
-    one_sentence(turnwise("verify", file, "--method", "credit/dr_grop"), "credit/dr_grpo")
+def test_missing_files_and_unknown_methods(turncredit: Call, tmp_path: Path, file: Path) -> None:
+    one_sentence(turncredit("verify", tmp_path / "no.json"), "no.json does not exist")
+    one_sentence(turncredit("verify", file, "--method", "credit/dr_grop"), "credit/dr_grpo")
 
 
 def test_without_torch_the_losses_are_not_checked(
-    turnwise: Call, file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    turncredit: Call, file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("turnwise.training.objectives")]:
+    for name in [name for name in sys.modules if name.startswith("turncredit.training.objectives")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    one_sentence(turnwise("verify", file), "pip install 'turnwise[train]'")
+    one_sentence(turncredit("verify", file), "pip install 'turncredit[train]'")
     plain = write(tmp_path / "plain.json", {**CASES, "cases": CASES["cases"][:3]})
-    result = turnwise("verify", file, plain)
+    result = turncredit("verify", file, plain)
     assert result.code == 2
     assert "3 of 3 agree" in result.out
     assert "cases.json is not checked" in result.out + result.err
@@ -210,7 +210,7 @@ def test_differences_are_relative() -> None:
 
 THEIRS = """
 import numpy as np
-from turnwise.credit import dr_grpo
+from turncredit.credit import dr_grpo
 
 def right(steps, **options):
     return dr_grpo(steps, **options).values
@@ -264,15 +264,15 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("leaves:f", 2, "SystemExit"),
     ],
 )
-def test_a_function_of_somebody_else(turnwise: Call, file: Path, name: str, code: int, part: str) -> None:
-    result = turnwise("verify", file, "--method", "dr_grpo", "--function", name)
+def test_a_function_of_somebody_else(turncredit: Call, file: Path, name: str, code: int, part: str) -> None:
+    result = turncredit("verify", file, "--method", "dr_grpo", "--function", name)
     assert result.code == code, result.out + result.err
     assert part in result.out + result.err
     assert "hicra" not in result.out
 
 
 @pytest.mark.usefixtures("theirs")
-def test_a_loss_of_somebody_else(turnwise: Call, file: Path) -> None:
-    one_sentence(turnwise("verify", file, "--function", "their_port:ppo"), "which --method must name")
-    result = turnwise("verify", file, "--function", "their_port:ppo", "--method", "objective/ppo_clip")
+def test_a_loss_of_somebody_else(turncredit: Call, file: Path) -> None:
+    one_sentence(turncredit("verify", file, "--function", "their_port:ppo"), "which --method must name")
+    result = turncredit("verify", file, "--function", "their_port:ppo", "--method", "objective/ppo_clip")
     assert result.code == 0, result.out

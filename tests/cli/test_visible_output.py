@@ -19,10 +19,10 @@ from rich.table import Table
 from rich.text import Text
 from toys.commands import Call
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.cli import console
-from turnwise.cli.progress import Progress
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.cli import console
+from turncredit.cli.progress import Progress
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cm0gLXJm\x07 a\u202eb\udc80\x7f"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]")
@@ -129,36 +129,36 @@ def episode() -> Trajectory:
 @pytest.mark.parametrize(
     "words", [["show"], ["credit"], ["credit", "--json"], ["show", "--task", f"none{HOSTILE[:4]}"]]
 )
-def test_stored_episodes(turnwise: Call, tmp_path: Path, words: list[str]) -> None:
+def test_stored_episodes(turncredit: Call, tmp_path: Path, words: list[str]) -> None:
     file = tmp_path / "theirs.jsonl"
     with TrajectoryWriter(file) as writer:
         writer.write(episode())
-    said = turnwise(words[0], file, *words[1:])
+    said = turncredit(words[0], file, *words[1:])
     shown(said.out)
     shown(said.err)
     assert "pwned" in said.out + said.err or words != ["show"]
 
 
-def test_errors_and_warnings(turnwise: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = turnwise("eval", f"{HOSTILE[:12]}", "turnwise/Household-v0")
+def test_errors_and_warnings(turncredit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = turncredit("eval", f"{HOSTILE[:12]}", "turncredit/Household-v0")
     assert said.code == 2
     shown(said.err)
     file = tmp_path / f"{HOSTILE[:4]}.toml"
-    said = turnwise("train", file)
+    said = turncredit("train", file)
     assert said.code == 2
     shown(said.err)
-    from turnwise.cli import list_command
+    from turncredit.cli import list_command
 
     monkeypatch.setattr(list_command, "_print_rows", lambda rows: warnings.warn(HOSTILE, stacklevel=1))
-    said = turnwise("list", "envs")
+    said = turncredit("list", "envs")
     shown(said.err)
     assert "warning: " in said.err
 
 
 CRASH = """
 import sys, threading
-from turnwise.cli import list_command
-from turnwise.cli import main
+from turncredit.cli import list_command
+from turncredit.cli import main
 list_command._print_rows = lambda rows: (_ for _ in ()).throw(ValueError({text!r}))
 def fail():
     raise ValueError({text!r})

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from turnwise.credit import Advantages, BadTable, Steps, gigpo, grpo, rloo, tempo
-from turnwise.credit.adapters import from_frame, from_sequences, from_trl, from_verl, with_advantages
-from turnwise.credit.adapters.packed import runs
+from turncredit.credit import Advantages, BadTable, Steps, gigpo, grpo, rloo, tempo
+from turncredit.credit.adapters import from_frame, from_sequences, from_trl, from_verl, with_advantages
+from turncredit.credit.adapters.packed import runs
 
 # Two tasks; in the first, a wins in two turns and b loses in one. Rows in no order, padding on the right.
 VERL = {

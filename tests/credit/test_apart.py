@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.credit import Advantages, CreditRule, Steps, get
-from turnwise.credit.apart import credit_apart
+from turncredit.credit import Advantages, CreditRule, Steps, get
+from turncredit.credit.apart import credit_apart
 
 EPISODES = st.lists(
     st.tuples(st.sampled_from("xyz"), st.integers(0, 2), st.lists(st.floats(-2, 2), min_size=1, max_size=3)),

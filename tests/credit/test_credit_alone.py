@@ -4,7 +4,7 @@ import subprocess
 import sys
 import textwrap
 
-# A finder that knows only the standard library, numpy and turnwise.credit, as on a machine where nothing else is.
+# A finder that knows only the standard library, numpy and turncredit.credit, as on a machine where nothing else is.
 BLOCK = """
 import sys
 
@@ -13,8 +13,8 @@ class Nothing:
     def find_spec(self, name, path=None, target=None):
         top = name.split(".")[0]
         allowed = top in sys.stdlib_module_names or top == "numpy"
-        ours = name in ("turnwise", "turnwise.registry", "turnwise.credit") or name.startswith("turnwise.credit.")
-        if not allowed and not ours:
+        ours = name in ("turncredit", "turncredit.registry", "turncredit.credit") or
+        name.startswith("turncredit.credit.") if not allowed and not ours:
             # The standard library's copy asks for "org" on behalf of Jython, and numpy for older Pythons' packages.
             if top not in ("org", "pickle5", "backports_abc"):
                 self.asked.append(name)
@@ -41,19 +41,19 @@ def test_the_finder_blocks():
 
 def test_importing_credit_loads_nothing_that_is_not_numpy():
     code = """
-    import turnwise.credit, turnwise.credit.adapters, turnwise.credit.tokens, turnwise.credit.reference_tables
+    import turncredit.credit, turncredit.credit.adapters, turncredit.credit.tokens, turncredit.credit.reference_tables
     tops = {name.split(".")[0] for name in sys.modules}
     print(sorted(tops & {"torch", "gymnasium", "pandas", "polars", "networkx", "pydantic", "scipy", "transformers"}))
-    print(sorted({".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("turnwise.")}))
+    print(sorted({".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("turncredit.")}))
     """
-    assert run(code, alone=False).splitlines() == ["[]", "['turnwise.credit', 'turnwise.registry']"]
+    assert run(code, alone=False).splitlines() == ["[]", "['turncredit.credit', 'turncredit.registry']"]
 
 
 def test_credit_works_where_only_numpy_is():
     code = """
     import numpy as np
-    import turnwise.credit as credit
-    from turnwise.credit.adapters import from_sequences, from_trl, from_verl
+    import turncredit.credit as credit
+    from turncredit.credit.adapters import from_sequences, from_trl, from_verl
 
     turns = [(k, t) for k in (0, 1) for t in (0, 1)]
     rows = [dict(task="t", trajectory=k, turn=t, reward=float(k * t), state=f"room {t}") for k, t in turns]

@@ -7,8 +7,8 @@ import fractions
 import numpy as np
 import pytest
 
-from turnwise.credit import BadTable, Steps, gigpo
-from turnwise.credit.key_codes import Coder, freeze
+from turncredit.credit import BadTable, Steps, gigpo
+from turncredit.credit.key_codes import Coder, freeze
 
 
 class Colour(enum.Enum):

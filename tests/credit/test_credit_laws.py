@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from toys.full_tables import full_episode, random_rows, seeds
 
-from turnwise.credit import Advantages, BadOption, CreditRule, MissingColumn, Steps, get, rules
-from turnwise.credit.numerics import Unit
+from turncredit.credit import Advantages, BadOption, CreditRule, MissingColumn, Steps, get, rules
+from turncredit.credit.numerics import Unit
 
 RULES = rules()
 BATCH_WIDE = {  # compare with the whole batch by definition

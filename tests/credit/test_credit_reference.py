@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.credit import CATALOGUE, CreditError
-from turnwise.credit.reference_tables import BEGIN, END, reference, renewed
-from turnwise.credit.tokens import TRANSFORMS
+from turncredit.credit import CATALOGUE, CreditError
+from turncredit.credit.reference_tables import BEGIN, END, reference, renewed
+from turncredit.credit.tokens import TRANSFORMS
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "credit.md").read_text(encoding="utf-8")
 
 
 def test_the_tables_are_what_the_registries_say():
-    assert renewed(DOCUMENT) == DOCUMENT, "write it anew: python -m turnwise.credit.reference_tables docs/credit.md"
+    assert renewed(DOCUMENT) == DOCUMENT, "write it anew: python -m turncredit.credit.reference_tables docs/credit.md"
 
 
 def test_every_estimator_and_transform_has_one_line():
@@ -40,4 +40,4 @@ def test_each_adapter_is_shown_in_at_most_ten_lines():
     for name in ("from_verl", "from_sequences", "from_trl", "import pandas", "import polars"):
         (block,) = [block for block in blocks if name in block]
         assert len([line for line in block.splitlines() if line]) <= 10
-        assert "turnwise.credit.adapters" in block
+        assert "turncredit.credit.adapters" in block

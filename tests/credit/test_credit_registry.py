@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from toys.full_tables import full_episode
 
-import turnwise.credit
-from turnwise.credit import (
+import turncredit.credit
+from turncredit.credit import (
     CATALOGUE,
     Advantages,
     BadOption,
@@ -24,10 +24,10 @@ from turnwise.credit import (
     register,
     rules,
 )
-from turnwise.credit.options import INVALID_PENALTY
-from turnwise.credit.registry import RULES
-from turnwise.credit.tokens import TransformedAdvantages, transform, transforms
-from turnwise.registry import entry_points
+from turncredit.credit.options import INVALID_PENALTY
+from turncredit.credit.registry import RULES
+from turncredit.credit.tokens import TransformedAdvantages, transform, transforms
+from turncredit.registry import entry_points
 
 STEPS = Steps.from_rows([*full_episode([1.0], 0), *full_episode([0.0], 1)])
 
@@ -46,7 +46,7 @@ def installed(monkeypatch):
 
     def offer(**values):
         points = [EntryPoint(name, value, RULES.group) for name, value in values.items()]
-        monkeypatch.setattr("turnwise.registry.entry_points", lambda group: points if group == RULES.group else [])
+        monkeypatch.setattr("turncredit.registry.entry_points", lambda group: points if group == RULES.group else [])
 
     return offer
 
@@ -62,8 +62,8 @@ def test_every_entry_says_what_a_reader_needs(item):
     assert (item.arxiv or "Source:") in (item.function.__doc__ or "")
     assert item.evidence != "our reading" or "Our reading" in " ".join((item.function.__doc__ or "").split())
     assert set(item.needs) <= set(STEPS.columns)
-    assert getattr(turnwise.credit, item.name) is item.function
-    assert item.name in turnwise.credit.__all__
+    assert getattr(turncredit.credit, item.name) is item.function
+    assert item.name in turncredit.credit.__all__
     result = item(STEPS, **({"rng": np.random.default_rng(0)} if item.draws else {}))
     assert isinstance(result, Advantages)
     assert len(result) == 2
@@ -160,8 +160,8 @@ def test_a_function_is_named_by_its_module():
 
 
 def test_token_transforms_are_found_in_the_same_ways(monkeypatch):
-    point = EntryPoint("mine", f"{__name__}:doubled", "turnwise.token_transforms")
-    monkeypatch.setattr("turnwise.registry.entry_points", lambda group: [point] if group == point.group else [])
+    point = EntryPoint("mine", f"{__name__}:doubled", "turncredit.token_transforms")
+    monkeypatch.setattr("turncredit.registry.entry_points", lambda group: [point] if group == point.group else [])
     assert "mine" in transforms()
     for name in ("mine", f"{__name__}:doubled"):
         assert transform(name, factor=3.0)([[1.0]], [[1]]).values.tolist() == [[3.0]]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from toys.tables import episode
 
-from turnwise.credit import BadTable, MissingColumn, Steps, discounted_returns, gigpo, grpo
-from turnwise.credit.columns import COLUMNS
+from turncredit.credit import BadTable, MissingColumn, Steps, discounted_returns, gigpo, grpo
+from turncredit.credit.columns import COLUMNS
 
 ROW = {"task": "t", "trajectory": 0, "turn": 0, "reward": 1.0}
 

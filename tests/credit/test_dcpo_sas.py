@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from turnwise.credit import BadOption, BadTable, Steps, dcpo_sas, get, grpo, rules
+from turncredit.credit import BadOption, BadTable, Steps, dcpo_sas, get, grpo, rules
 
 SQRT2 = math.sqrt(2.0)
 

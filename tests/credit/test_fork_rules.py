@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_tree_methods import by_trajectory, forests, path_rows
 from toys.full_tables import random_rows, seeds
 
-from turnwise.credit import (
+from turncredit.credit import (
     BadOption,
     BadTable,
     MissingColumn,
@@ -21,7 +21,7 @@ from turnwise.credit import (
     gae,
     vine,
 )
-from turnwise.credit.numerics import discounted_returns
+from turncredit.credit.numerics import discounted_returns
 
 MANY = settings(max_examples=60, deadline=None)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import rows
 
-from turnwise.credit import (
+from turncredit.credit import (
     BadOption,
     BadTable,
     MissingColumn,

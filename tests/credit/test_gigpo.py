@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toys import plain_credit
 from toys.tables import episode, rows
 
-from turnwise.credit import Steps, discounted_returns, dr_grpo, gigpo, grpo
+from turncredit.credit import Steps, discounted_returns, dr_grpo, gigpo, grpo
 
 CASES = json.loads((Path(__file__).parent / "outcome_cases.json").read_text())
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import Steps, gigpo, graft, graphgpo, grpo, rtmc
-from turnwise.credit.turn.graphgpo import goal_distances
+from turncredit.credit import Steps, gigpo, graft, graphgpo, grpo, rtmc
+from turncredit.credit.turn.graphgpo import goal_distances
 
 # a wins through h d; b passes h, circles, and comes to d, but is cut off there; c falls into the pit.
 TABLE = (

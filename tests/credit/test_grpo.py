@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from toys.tables import episode
 
-from turnwise.credit import BadOption, Steps, grpo
+from turncredit.credit import BadOption, Steps, grpo
 
 CASES = json.loads((Path(__file__).parent / "outcome_cases.json").read_text())
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from toys.full_tables import random_rows, seeds
 
-from turnwise.credit import BadOption, MissingColumn, Steps, grpo, hcapo
-from turnwise.credit.numerics import discounted_returns
+from turncredit.credit import BadOption, MissingColumn, Steps, grpo, hcapo
+from turncredit.credit.numerics import discounted_returns
 
 MANY = settings(max_examples=60, deadline=None)
 HALF = -math.log(2.0)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import Steps, gigpo, hgpo
+from turncredit.credit import Steps, gigpo, hgpo
 
 # Two ways into room x; a and b come from s, c from t. Returns at x are 8, 4 and 0, at s as much less by gamma.
 TABLE = episode("t", "a", [0.0, 8.0], "sx") + episode("t", "b", [0.0, 4.0], "sx") + episode("t", "c", [0.0, 0.0], "tx")

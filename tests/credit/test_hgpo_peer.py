@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from toys.tables import episode
 
-from turnwise.credit import Steps, discounted_returns, hgpo
+from turncredit.credit import Steps, discounted_returns, hgpo
 
 CASES = {c["name"]: c for c in json.loads((Path(__file__).parent / "verl_agent_hgpo.json").read_text())["cases"]}
 AGREE = [name for name, case in CASES.items() if case["agrees"]]

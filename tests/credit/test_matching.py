@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.credit.text_matching import TextBatch, matches_needed, places_of, reaches
+from turncredit.credit.text_matching import TextBatch, matches_needed, places_of, reaches
 
 SHORT = st.text(alphabet="abc ", max_size=14)
 THRESHOLDS = st.sampled_from([0.0, 0.2, 0.5, 0.75, 0.9, 1.0])

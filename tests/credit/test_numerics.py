@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from toys import plain_credit
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, Steps, discounted_returns
-from turnwise.credit.numerics import Groups, compact, standardise, trajectory_scores, unit_weights
+from turncredit.credit import BadOption, Steps, discounted_returns
+from turncredit.credit.numerics import Groups, compact, standardise, trajectory_scores, unit_weights
 
 
 def groups(values, key, weight=None):

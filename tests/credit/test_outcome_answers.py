@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode
 
-from turnwise.credit import BadTable, Steps, copo, evol, grpo, seed_grpo
-from turnwise.credit.outcome.answers import answer_entropy, majority, share, solved
-from turnwise.credit.outcome.evol import novelty, novelty_rewards
+from turncredit.credit import BadTable, Steps, copo, evol, grpo, seed_grpo
+from turncredit.credit.outcome.answers import answer_entropy, majority, share, solved
+from turncredit.credit.outcome.evol import novelty, novelty_rewards
 
 
 def outcomes(rewards, tasks=None, **columns):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import Steps, dr_grpo, grpo, mc_grpo, ngrpo, opo, remax, rloo
+from turncredit.credit import Steps, dr_grpo, grpo, mc_grpo, ngrpo, opo, remax, rloo
 
 NINE = [1, 0, 0, 1, 0.5, 0.2, 0.9, 0.0, 1.0]
 TASKS = ["a"] * 4 + ["b"] * 4 + ["c"]

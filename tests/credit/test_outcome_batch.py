@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import (
+from turncredit.credit import (
     BadOption,
     BadTable,
     MissingColumn,
@@ -23,7 +23,7 @@ from turnwise.credit import (
     reinforce_pp,
     reinforce_pp_baseline,
 )
-from turnwise.credit.numerics import whiten
+from turncredit.credit.numerics import whiten
 
 MANY = settings(max_examples=40, deadline=None)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toys.tables import episode
 
-from turnwise.credit import Steps, a_grae, adora, grpo, mapo_mixed, passk, pshw, psr_nsr
+from turncredit.credit import Steps, a_grae, adora, grpo, mapo_mixed, passk, pshw, psr_nsr
 
 
 def outcomes(rewards, tasks=None, **columns):

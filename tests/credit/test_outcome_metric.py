@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode
 
-from turnwise.credit import BadTable, MissingColumn, Steps, canon, grpo, hapo, unlikely, xrpo_novelty
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.outcome.unlikely import reshaped
-from turnwise.credit.outcome.xrpo_novelty import novelty_bonus, relative_likelihood
+from turncredit.credit import BadTable, MissingColumn, Steps, canon, grpo, hapo, unlikely, xrpo_novelty
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.outcome.unlikely import reshaped
+from turncredit.credit.outcome.xrpo_novelty import novelty_bonus, relative_likelihood
 
 ONE = np.zeros(4, dtype=np.int64)
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, Steps, UnknownRule, get, grpo, salt
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import compact
-from turnwise.credit.registry import RULES, CreditRule
-from turnwise.credit.turn.salt import transitions
+from turncredit.credit import BadOption, Steps, UnknownRule, get, grpo, salt
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import compact
+from turncredit.credit.registry import RULES, CreditRule
+from turncredit.credit.turn.salt import transitions
 
 MEAN_ONLY = {"base_options": {"scale": "none"}}
 

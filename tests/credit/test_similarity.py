@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.credit import BadTable, Steps
-from turnwise.credit.similarity import follow_leaders, similar_states
+from turncredit.credit import BadTable, Steps
+from turncredit.credit.similarity import follow_leaders, similar_states
 
 TEXTS = st.lists(st.text(alphabet="abc ", max_size=8), min_size=1, max_size=12)
 THRESHOLDS = st.sampled_from([0.3, 0.5, 0.75, 0.8, 0.95, 1.0])

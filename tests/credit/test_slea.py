@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadTable, MissingColumn, Steps, gigpo, slea
-from turnwise.credit.similarity import similar_vectors
+from turncredit.credit import BadTable, MissingColumn, Steps, gigpo, slea
+from turncredit.credit.similarity import similar_vectors
 
 
 def seen(vectors, tasks=None):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, spo_single_stream
-from turnwise.credit.outcome.spo_single_stream import offline_trackers, sampling_weights
+from turncredit.credit import BadOption, BadTable, MissingColumn, Steps, spo_single_stream
+from turncredit.credit.outcome.spo_single_stream import offline_trackers, sampling_weights
 
 MANY = settings(max_examples=40, deadline=None)
 
@@ -102,7 +102,7 @@ def test_tasks_that_are_neither_sure_nor_hopeless_are_wanted():
 
 
 def test_a_checkpoint_can_keep_the_memory():
-    memory = pytest.importorskip("turnwise.training.state_json")
+    memory = pytest.importorskip("turncredit.training.state_json")
     state = spo_single_stream(outcomes([1.0, 0.0], [("a", 1), "b"]), drift=0.01).state
     assert memory.from_json(memory.to_json(state)) == state
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.credit import BadOption, BadTable, UnknownRule
-from turnwise.credit.tokens import (
+from turncredit.credit import BadOption, BadTable, UnknownRule
+from turncredit.credit.tokens import (
     ace,
     d3s,
     dcpo_distribution,
@@ -24,9 +24,9 @@ from turnwise.credit.tokens import (
     transforms,
     tw_grpo,
 )
-from turnwise.credit.tokens.d3s import widest
-from turnwise.credit.tokens.gtpo import conflict_tokens
-from turnwise.credit.tokens.hapo import relative_entropy
+from turncredit.credit.tokens.d3s import widest
+from turncredit.credit.tokens.gtpo import conflict_tokens
+from turncredit.credit.tokens.hapo import relative_entropy
 
 NAMES = ["hicra", "gtpo", "hapo", "d3s", "ace", "mssr", "dcpo_distribution", "tw_grpo", "thr", "nthr"]
 MANY = settings(max_examples=80, deadline=None)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.tables import rows as random_rows
 
-from turnwise.credit import BadTable, MissingColumn, Steps, gigpo, to_dot, to_graphml, to_json, trajectory_graph
-from turnwise.credit.graph import cut
+from turncredit.credit import BadTable, MissingColumn, Steps, gigpo, to_dot, to_graphml, to_json, trajectory_graph
+from turncredit.credit.graph import cut
 
 networkx = pytest.importorskip("networkx")
 
@@ -192,5 +192,5 @@ def test_the_order_of_rows_means_nothing(table, random):
 
 
 def test_networkx_is_not_imported_with_credit():
-    code = "import sys, turnwise.credit; print('networkx' in sys.modules)"
+    code = "import sys, turncredit.credit; print('networkx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -3,9 +3,9 @@
 import numpy as np
 from toys.tables import episode
 
-from turnwise.credit import Steps
-from turnwise.credit.numerics import compact
-from turnwise.credit.transitions import history_keys, next_states, next_turns, previous_turns, turns_behind
+from turncredit.credit import Steps
+from turncredit.credit.numerics import compact
+from turncredit.credit.transitions import history_keys, next_states, next_turns, previous_turns, turns_behind
 
 # Rows: b2 a1 b1 a0 b0, out of order and with gaps in their turn numbers.
 PLACES = [("b", 9, "z"), ("a", 1, "y"), ("b", 4, "y"), ("a", 0, "x"), ("b", 2, "x")]

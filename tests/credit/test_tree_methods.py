@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.credit import (
+from turncredit.credit import (
     BadTable,
     MissingColumn,
     Steps,
@@ -20,7 +20,7 @@ from turnwise.credit import (
     tempo_tokens,
     tree_grpo,
 )
-from turnwise.credit.prefix_tree import paths, prefix_nodes
+from turncredit.credit.prefix_tree import paths, prefix_nodes
 
 MANY = settings(max_examples=60, deadline=None)
 NAMES = ["tree_grpo", "tempo", "arpo_hard", "spo_segment"]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from turnwise.credit import BadTable, gigpo, grpo, mt_grpo
-from turnwise.credit.adapters import from_sequences, turn_advantages
+from turncredit.credit import BadTable, gigpo, grpo, mt_grpo
+from turncredit.credit.adapters import from_sequences, turn_advantages
 
 torch = pytest.importorskip("torch")
 NAN = float("nan")

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.decision_processes import PROCESSES, Process, delayed, recovery, stop_or_go, table, two_keys
 
-from turnwise.credit import BadTable, Steps, get, rules
-from turnwise.credit.truth import TrueCredit, density, estimate, fork_return, identification, reliability
-from turnwise.credit.truth.directions import gradient_scores
-from turnwise.credit.truth.metrics import IDENTIFICATION, MeasuredTurns, draws_of, interval_of
+from turncredit.credit import BadTable, Steps, get, rules
+from turncredit.credit.truth import TrueCredit, density, estimate, fork_return, identification, reliability
+from turncredit.credit.truth.directions import gradient_scores
+from turncredit.credit.truth.metrics import IDENTIFICATION, MeasuredTurns, draws_of, interval_of
 
 
 def test_the_processes_have_the_values_that_are_known() -> None:
@@ -271,7 +271,7 @@ def applicable() -> list[str]:
     return [
         name
         for name, rule in rules().items()
-        if rule.function.__module__.startswith("turnwise.") and set(rule.needs) <= columns and name not in BLIND
+        if rule.function.__module__.startswith("turncredit.") and set(rule.needs) <= columns and name not in BLIND
     ]
 
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, BadTable, Steps, arpo_replay, get, grpo, spear, spear_replay
-from turnwise.credit.turn.arpo_replay import Replacement, replacements, stored
-from turnwise.training.state_json import from_json, to_json
+from turncredit.credit import BadOption, BadTable, Steps, arpo_replay, get, grpo, spear, spear_replay
+from turncredit.credit.turn.arpo_replay import Replacement, replacements, stored
+from turncredit.training.state_json import from_json, to_json
 
 MANY = settings(max_examples=50, deadline=None)
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadTable, MissingColumn, Steps, archer, gae, loop, ppr_renorm, seeupo
-from turnwise.credit.turn.seeupo import later_ratios, update_passes
+from turncredit.credit import BadTable, MissingColumn, Steps, archer, gae, loop, ppr_renorm, seeupo
+from turncredit.credit.turn.seeupo import later_ratios, update_passes
 
 MANY = settings(max_examples=50, deadline=None)
 

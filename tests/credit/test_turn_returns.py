@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import Steps, gigpo, mapo_dialogue, mt_grpo, rloo, step_grpo, trloo
+from turncredit.credit import Steps, gigpo, mapo_dialogue, mt_grpo, rloo, step_grpo, trloo
 
 # Three dialogues of one task with 3, 2 and 2 turns: the reference numbers of trloo and both forms of MAPO are for it.
 DIALOGUES = Steps.from_rows(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import (
+from turncredit.credit import (
     BadOption,
     BadTable,
     MissingColumn,
@@ -20,7 +20,7 @@ from turnwise.credit import (
     mars,
     mt_grpo,
 )
-from turnwise.credit.roles import rows_of_role
+from turncredit.credit.roles import rows_of_role
 
 MANY = settings(max_examples=50, deadline=None)
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from turnwise.credit import BadOption, MissingColumn, Steps, v05
+from turncredit.credit import BadOption, MissingColumn, Steps, v05
 
 
 def outcomes(rewards, tasks=None, **columns):

@@ -6,11 +6,11 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.game import Game, compile_game
-from turnwise.envs.household.generator import GameSource, domain_text, generate, grammar_text
-from turnwise.envs.household.grammar import Grammar
-from turnwise.envs.household.pddl import Domain
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.game import Game, compile_game
+from turncredit.envs.household.generator import GameSource, domain_text, generate, grammar_text
+from turncredit.envs.household.grammar import Grammar
+from turncredit.envs.household.pddl import Domain
 
 PARSED: dict[str, tuple[Domain, Grammar]] = {}  # our domain and grammar, read once
 

@@ -13,8 +13,8 @@ import pytest
 from toys.broken import BROKEN, CountsTurns, KeyIsAnswer
 from toys.corridor import ID, Corridor
 
-from turnwise.cli.check import play_expert
-from turnwise.envs import (
+from turncredit.cli.check import play_expert
+from turncredit.envs import (
     EnvError,
     NoExpert,
     NotReset,
@@ -25,7 +25,7 @@ from turnwise.envs import (
     UnknownOption,
     check_env,
 )
-from turnwise.envs.check import CheckReport, Effort, rules
+from turncredit.envs.check import CheckReport, Effort, rules
 
 SMALL = Effort(walks=4, turns=24, pairs=8, states=6, depth=8, continuations=4, search=100, floor=4, attack=200)
 
@@ -289,7 +289,7 @@ class Slow(Corridor):
 @pytest.mark.parametrize(("pause", "effort"), [(0.0, Effort()), (1.0, Effort.light())])
 def test_how_much_is_tried_is_what_the_steps_allow(monkeypatch: pytest.MonkeyPatch, pause: float, effort: Effort):
     monkeypatch.setattr(Slow, "pause", pause)
-    monkeypatch.setattr("turnwise.envs.checks.explorer.time.perf_counter", lambda: Slow.now)
+    monkeypatch.setattr("turncredit.envs.checks.explorer.time.perf_counter", lambda: Slow.now)
     asked = check_env(Slow, tasks=2, effort=effort)
     found = check_env(Slow, tasks=2)
     assert found == asked
@@ -300,7 +300,7 @@ def test_how_much_is_tried_is_what_the_steps_allow(monkeypatch: pytest.MonkeyPat
 def test_a_check_keeps_to_its_seconds_and_says_what_it_did_not_judge(monkeypatch: pytest.MonkeyPatch, seconds: float):
     monkeypatch.setattr(Slow, "pause", 1.0)
     monkeypatch.setattr(Slow, "now", 0.0)
-    monkeypatch.setattr("turnwise.envs.checks.rule_clock.time.monotonic", lambda: Slow.now)
+    monkeypatch.setattr("turncredit.envs.checks.rule_clock.time.monotonic", lambda: Slow.now)
     ends: list[float] = []
     report = check_env(Slow, effort=SMALL, seconds=seconds, on_result=lambda result: ends.append(Slow.now))
     assert report.ok, report  # want of time is no fault of the environment
@@ -330,7 +330,7 @@ def test_seconds_that_suffice_change_nothing():
 def test_a_search_that_runs_out_of_time_is_judged_by_what_it_reached(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Slow, "pause", 1.0)
     monkeypatch.setattr(Slow, "now", 0.0)
-    monkeypatch.setattr("turnwise.envs.checks.rule_clock.time.monotonic", lambda: Slow.now)
+    monkeypatch.setattr("turncredit.envs.checks.rule_clock.time.monotonic", lambda: Slow.now)
     effort = replace(SMALL, attack=3000)
     report = check_env(Slow, effort=effort, seconds=9000)
     assert report["attack"].cut_short

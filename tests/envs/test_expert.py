@@ -8,13 +8,13 @@ from household_games import doomed, fresh, originals, stumble, wins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.expert import GoalOutOfReach, plan, search
-from turnwise.envs.household.game import compile_game
-from turnwise.envs.household.generator import domain_text, generate, grammar_text
-from turnwise.envs.household.goal import read_goal
-from turnwise.envs.household.level import PRESETS
-from turnwise.envs.household.pddl import And, Atom, Exists, Not, Or
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.expert import GoalOutOfReach, plan, search
+from turncredit.envs.household.game import compile_game
+from turncredit.envs.household.generator import domain_text, generate, grammar_text
+from turncredit.envs.household.goal import read_goal
+from turncredit.envs.household.level import PRESETS
+from turncredit.envs.household.pddl import And, Atom, Exists, Not, Or
 
 
 @pytest.mark.parametrize("preset", list(PRESETS))

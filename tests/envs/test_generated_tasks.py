@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from turnwise.envs import EnvError, UnknownOption, UnknownTask, make
-from turnwise.envs.bash import BashLevel
-from turnwise.envs.bash.filetree import digest as tree_digest
-from turnwise.envs.code import CodeLevel
-from turnwise.envs.code.grading import GRADES
-from turnwise.envs.code.task import fingerprint
-from turnwise.envs.levels import BaseLevel
-from turnwise.envs.search.generator import SearchLevel
-from turnwise.tools.sandbox import NoSandbox
+from turncredit.envs import EnvError, UnknownOption, UnknownTask, make
+from turncredit.envs.bash import BashLevel
+from turncredit.envs.bash.filetree import digest as tree_digest
+from turncredit.envs.code import CodeLevel
+from turncredit.envs.code.grading import GRADES
+from turncredit.envs.code.task import fingerprint
+from turncredit.envs.levels import BaseLevel
+from turncredit.envs.search.generator import SearchLevel
+from turncredit.tools.sandbox import NoSandbox
 
 LEVELS: dict[str, type[BaseLevel]] = {"Bash": BashLevel, "Code": CodeLevel, "Search": SearchLevel}
 PRESETS = [(name, preset) for name, level in LEVELS.items() for preset in level.presets]
 
 
 def env(name: str, **options: Any) -> Any:
-    return make(f"turnwise/{name}-v0", **options).unwrapped
+    return make(f"turncredit/{name}-v0", **options).unwrapped
 
 
 def unseen(name: str, one: Any, task: str) -> object:
@@ -202,7 +202,7 @@ def test_without_a_sandbox_the_error_says_why(
     def nothing(*_: object, **__: object) -> Callable[..., None]:
         raise NoSandbox("no sandbox works here (bwrap: not installed)")
 
-    monkeypatch.setattr(f"turnwise.envs.{starts}.start", nothing)
+    monkeypatch.setattr(f"turncredit.envs.{starts}.start", nothing)
     GRADES.forget()
     one = env(name, level="tiny", **({"memory": False} if name == "Bash" else {}))
     one.reset(seed=1)

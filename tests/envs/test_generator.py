@@ -13,20 +13,20 @@ from household_games import compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
-from turnwise.envs.household import generator, vocabulary
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.game import compile_game
-from turnwise.envs.household.generator import (
+from turncredit.envs.errors import EnvError, UnknownOption, UnknownTask
+from turncredit.envs.household import generator, vocabulary
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.game import compile_game
+from turncredit.envs.household.generator import (
     SPLITS,
     generate,
     source,
     task_ids,
     write,
 )
-from turnwise.envs.household.layout import HouseLayout, LayoutReceptacle, draw_layout
-from turnwise.envs.household.level import PRESETS, SHORT_TYPES, TASK_TYPES, HouseholdLevel
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.household.layout import HouseLayout, LayoutReceptacle, draw_layout
+from turncredit.envs.household.level import PRESETS, SHORT_TYPES, TASK_TYPES, HouseholdLevel
+from turncredit.tools.keyed_random import KeyedRandom
 
 # ---- the same everywhere ----
 

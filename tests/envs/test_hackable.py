@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from toys.corridor import Corridor
 from toys.hackable import HACKABLE, HonestPurse, IgnoresTheSeed, PaysForLength, PaysForNothing, PaysTwice, Quiz
 
-from turnwise.envs import EnvError, check_env
-from turnwise.envs.check import CheckReport, Effort, RewardBounds, rules
-from turnwise.envs.checks.cheap_players import candidates
-from turnwise.envs.checks.check_report import OPENENV
-from turnwise.envs.checks.panel_data import score_interval
+from turncredit.envs import EnvError, check_env
+from turncredit.envs.check import CheckReport, Effort, RewardBounds, rules
+from turncredit.envs.checks.cheap_players import candidates
+from turncredit.envs.checks.check_report import OPENENV
+from turncredit.envs.checks.panel_data import score_interval
 
 EFFORT = Effort(walks=4, turns=24, pairs=8, states=6, depth=8, continuations=4, search=100, floor=8, attack=600)
 BY_NAME = pytest.mark.parametrize("broken", HACKABLE, ids=lambda value: value.__name__)

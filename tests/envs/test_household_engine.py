@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-from turnwise.envs.errors import GameFileError
-from turnwise.envs.household import game_tables
-from turnwise.envs.household.engine import NOTHING_HAPPENS, World
-from turnwise.envs.household.game import compile_game
-from turnwise.envs.household.generator import domain_text, generate, grammar_text, source, task_ids
-from turnwise.envs.household.grammar import read_grammar
-from turnwise.envs.household.pddl import read_domain
+from turncredit.envs.errors import GameFileError
+from turncredit.envs.household import game_tables
+from turncredit.envs.household.engine import NOTHING_HAPPENS, World
+from turncredit.envs.household.game import compile_game
+from turncredit.envs.household.generator import domain_text, generate, grammar_text, source, task_ids
+from turncredit.envs.household.grammar import read_grammar
+from turncredit.envs.household.pddl import read_domain
 
 DOMAIN = """(define (domain d) (:requirements :adl :typing) (:types man room - object lamp box - thing)
  (:predicates (at ?m - man ?r - room) (in ?t - thing ?r - room) (on ?l - lamp) (seen ?t - thing) (dark ?r - room))
@@ -145,14 +145,14 @@ def test_a_clone_is_independent():
 def test_a_full_memory_is_emptied_without_a_difference(monkeypatch):
     game = small()
     first = playout(World(game), 5, 60)
-    monkeypatch.setattr("turnwise.envs.household.engine.KEPT_ANSWERS", 3)
+    monkeypatch.setattr("turncredit.envs.household.engine.KEPT_ANSWERS", 3)
     game_tables.game_tables(game).forget()
     assert playout(World(game), 5, 60) == first
 
 
 def test_keys_are_the_same_in_another_process():
     code = (
-        "from turnwise.envs.household.env import HouseholdEnv\n"
+        "from turncredit.envs.household.env import HouseholdEnv\n"
         "env = HouseholdEnv()\n"
         "info = env.reset(options={'task': 'train/small/000007'})[1]\n"
         "print(info['state'], env.step(env.plan()[0])[4]['state'])"
@@ -280,7 +280,7 @@ def test_transcripts_of_the_original_replay_without_one_difference(data_dir):
 
 
 def test_walkthroughs_of_original_games_win_at_their_last_step(data_dir):
-    every = 1 if os.environ.get("TURNWISE_FULL") == "1" else 64
+    every = 1 if os.environ.get("TURNCREDIT_FULL") == "1" else 64
     count = 0
     for number, (line, compiled) in enumerate(originals(data_dir)):
         if number % every == 0:

@@ -7,18 +7,18 @@ import random
 import gymnasium
 import pytest
 
-import turnwise.envs
-from turnwise.envs.errors import EnvError, NoGames, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.household import library as module
-from turnwise.envs.household.env import HouseholdEnv
-from turnwise.envs.household.generator import write
+import turncredit.envs
+from turncredit.envs.errors import EnvError, NoGames, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turncredit.envs.household import library as module
+from turncredit.envs.household.env import HouseholdEnv
+from turncredit.envs.household.generator import write
 
 KEYS = {"task", "state", "admissible_actions", "valid", "score", "won", "task_type"}
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TURNCREDIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "_open", {})
     write(tmp_path / "games", "train", 6, "small")
     return tmp_path / "games"
@@ -47,7 +47,7 @@ def test_an_episode_is_won_by_the_plan_with_reward_one_at_its_end():
 
 
 def test_gymnasium_cuts_after_fifty_turns():
-    env = gymnasium.make("turnwise/Household-v0")
+    env = gymnasium.make("turncredit/Household-v0")
     env.reset(seed=0)
     ends = [env.step("look")[2:4] for _ in range(50)]
     assert ends == [(False, False)] * 49 + [(False, True)]
@@ -197,4 +197,4 @@ def test_wrong_calls(folder, tmp_path, monkeypatch):
         HouseholdEnv(folder, split="valid_seen")
     monkeypatch.setenv("ALFWORLD_DATA", str(folder))
     assert HouseholdEnv("alfworld").task_ids() == env.task_ids()
-    assert turnwise.envs.make("turnwise/Household-v0", games=folder).unwrapped.task_ids(1) == env.task_ids(1)
+    assert turncredit.envs.make("turncredit/Household-v0", games=folder).unwrapped.task_ids(1) == env.task_ids(1)

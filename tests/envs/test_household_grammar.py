@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import GameFileError
-from turnwise.envs.household.grammar import (
+from turncredit.envs.errors import GameFileError
+from turncredit.envs.household.grammar import (
     Insert,
     Listing,
     LiteralText,

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import EnvError, GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
-from turnwise.envs.household import HouseholdEnv, game_files
-from turnwise.envs.household import library as module
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.game_files import playable, task_type_of, without_task
-from turnwise.envs.household.generator import grammar_text, write
-from turnwise.envs.household.library import GameLibrary, pack
-from turnwise.envs.household.record_file import open_records, write_records
-from turnwise.tools.readers import read_records
+from turncredit.envs.errors import EnvError, GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
+from turncredit.envs.household import HouseholdEnv, game_files
+from turncredit.envs.household import library as module
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.game_files import playable, task_type_of, without_task
+from turncredit.envs.household.generator import grammar_text, write
+from turncredit.envs.household.library import GameLibrary, pack
+from turncredit.envs.household.record_file import open_records, write_records
+from turncredit.tools.readers import read_records
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TURNCREDIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "_open", {})
     return tmp_path / "cache"
 
@@ -117,7 +117,7 @@ def test_a_torn_or_foreign_cache_is_made_anew(folder, own_cache):
 def test_without_a_writable_cache_games_stay_in_memory(folder, tmp_path, monkeypatch):
     expected = texts(GameLibrary.open(folder))
     (tmp_path / "blocked").write_text("a file where a folder should be")
-    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "blocked"))
+    monkeypatch.setenv("TURNCREDIT_CACHE", str(tmp_path / "blocked"))
     assert texts(GameLibrary.open(folder)) == expected
 
 
@@ -196,8 +196,8 @@ def test_packing_refuses_what_it_cannot_do(folder, tmp_path):
     ]
 
 
-@pytest.mark.filterwarnings("ignore::turnwise.envs.errors.SkippedGames")
-@pytest.mark.filterwarnings("ignore::turnwise.envs.errors.UndeclaredType")  # damage may hit the name of a type
+@pytest.mark.filterwarnings("ignore::turncredit.envs.errors.SkippedGames")
+@pytest.mark.filterwarnings("ignore::turncredit.envs.errors.UndeclaredType")  # damage may hit the name of a type
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -300,7 +300,7 @@ def test_compiled_games_are_one_sentence(tmp_path):
     (file := tmp_path / "games" / "tw-cooking.z8").write_bytes(b"\x08\x00")
     for place in (file, file.parent):
         with pytest.raises(
-            NoGames, match=r"tw-cooking\.z8 is compiled for TextWorld's interpreter; turnwise plays the PDDL"
+            NoGames, match=r"tw-cooking\.z8 is compiled for TextWorld's interpreter; turncredit plays the PDDL"
         ):
             GameLibrary.open(place)
 

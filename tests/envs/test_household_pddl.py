@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import GameFileError, UndeclaredType
-from turnwise.envs.household.game import compile_game
-from turnwise.envs.household.generator import domain_text, grammar_text, source, task_ids
-from turnwise.envs.household.grammar import read_grammar
-from turnwise.envs.household.pddl import (
+from turncredit.envs.errors import GameFileError, UndeclaredType
+from turncredit.envs.household.game import compile_game
+from turncredit.envs.household.generator import domain_text, grammar_text, source, task_ids
+from turncredit.envs.household.grammar import read_grammar
+from turncredit.envs.household.pddl import (
     And,
     Atom,
     Exists,
@@ -24,7 +24,7 @@ from turnwise.envs.household.pddl import (
     read_domain,
     read_problem,
 )
-from turnwise.envs.household.s_expressions import read_sexp
+from turncredit.envs.household.s_expressions import read_sexp
 
 DOMAIN = """(define (domain d) ; a comment
   (:requirements :adl :typing)

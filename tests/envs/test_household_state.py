@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.game import compile_game
-from turnwise.envs.household.generator import domain_text, generate, grammar_text
-from turnwise.envs.household.pddl import read_domain
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.game import compile_game
+from turncredit.envs.household.generator import domain_text, generate, grammar_text
+from turncredit.envs.household.pddl import read_domain
 
 PLACES = {
     "apart": {"shelf_bar_1": "loc_bar_1", "shelf_bar_2": "loc_bar_2", "sink_bar_1_bar_sinkbasin": "loc_bar_3"},

@@ -14,9 +14,9 @@ import pytest
 from miniwob_players import PLAYERS, Player
 from toys.chromium import need_chromium
 
-from turnwise.envs import EnvironmentDied, UnknownOption, UnknownTask, check_env, env_ids, make
-from turnwise.envs.check import Effort
-from turnwise.envs.miniwob.catalogue import task_names
+from turncredit.envs import EnvironmentDied, UnknownOption, UnknownTask, check_env, env_ids, make
+from turncredit.envs.check import Effort
+from turncredit.envs.miniwob.catalogue import task_names
 
 pytestmark = pytest.mark.waits
 
@@ -28,7 +28,7 @@ def _chromium() -> None:
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[gymnasium.Env[Any, str]]:
-    env = make("turnwise/MiniWoB-v0", max_episode_steps=-1)
+    env = make("turncredit/MiniWoB-v0", max_episode_steps=-1)
     yield env
     env.close()
 
@@ -51,7 +51,7 @@ SPLITS = [(name, "train") for name in sorted(PLAYERS)] + [(name, "held_out") for
 def test_the_reward_of_a_wrong_click_may_be_zero() -> None:
     rewards = {}
     for reward in ("page", "score"):
-        env = make("turnwise/MiniWoB-click-test-2-v0", reward=reward)
+        env = make("turncredit/MiniWoB-click-test-2-v0", reward=reward)
         try:
             seen, _ = env.reset(seed=0)
             wrong = next(line.split("]")[0].strip(" [") for line in seen.splitlines() if '"TWO"' in line)
@@ -64,7 +64,7 @@ def test_the_reward_of_a_wrong_click_may_be_zero() -> None:
 
 @pytest.mark.parametrize(("name", "split"), SPLITS)
 def test_players_that_read_the_page_win(name: str, split: str) -> None:
-    env = make(f"turnwise/MiniWoB-{name}-v0", split=split)
+    env = make(f"turncredit/MiniWoB-{name}-v0", split=split)
     try:
         task = env.get_wrapper_attr("task_ids")(5)[4]
         _, reward, terminated, _, info = play(env, task, PLAYERS[name])
@@ -83,7 +83,7 @@ def test_a_wrong_click_ends_with_the_page_s_own_reward(env: gymnasium.Env[Any, s
 def test_every_task_has_an_id(env: gymnasium.Env[Any, str]) -> None:
     ids = env_ids()
     assert len(task_names()) >= 128
-    assert [name for name in task_names() if f"turnwise/MiniWoB-{name}-v0" not in ids] == []
+    assert [name for name in task_names() if f"turncredit/MiniWoB-{name}-v0" not in ids] == []
     found = env.get_wrapper_attr("task_ids")()
     assert (len(found), len(set(found))) == (1000, 1000)
     assert {task.split("/")[1] for task in found} == set(task_names())
@@ -105,7 +105,7 @@ def test_the_state_is_what_is_shown(env: gymnasium.Env[Any, str]) -> None:
 
 
 def test_screenshots_are_observed_where_that_is_asked_for() -> None:
-    env = make("turnwise/MiniWoB-click-button-v0", screenshot=True, render_mode="rgb_array")
+    env = make("turncredit/MiniWoB-click-button-v0", screenshot=True, render_mode="rgb_array")
     observation, _ = env.reset(seed=0)
     assert observation in env.observation_space
     assert (observation["image"].shape, observation["image"].dtype) == ((210, 160, 3), np.uint8)
@@ -115,7 +115,7 @@ def test_screenshots_are_observed_where_that_is_asked_for() -> None:
 
 
 def test_an_episode_goes_on_after_pickling() -> None:
-    env = make("turnwise/MiniWoB-enter-text-v0")
+    env = make("turncredit/MiniWoB-enter-text-v0")
     seen, _ = env.reset(seed=3)
     actions = list(PLAYERS["enter-text"](seen))
     env.step(actions[0])
@@ -126,9 +126,9 @@ def test_an_episode_goes_on_after_pickling() -> None:
 
 
 def test_a_dead_browser_ends_the_episode_and_not_the_environment() -> None:
-    from turnwise.tools.browser import shared_browser
+    from turncredit.tools.browser import shared_browser
 
-    env, other = make("turnwise/MiniWoB-click-button-v0"), make("turnwise/MiniWoB-click-link-v0")
+    env, other = make("turncredit/MiniWoB-click-button-v0"), make("turncredit/MiniWoB-click-link-v0")
     env.reset(seed=0)
     other.reset(seed=0)
     pid = shared_browser().pid
@@ -161,12 +161,12 @@ def test_a_dead_browser_ends_the_episode_and_not_the_environment() -> None:
 )
 def test_values_that_cannot_be_used_are_named(kwargs: dict[str, Any], words: str) -> None:
     with pytest.raises(UnknownOption, match=words):
-        make("turnwise/MiniWoB-v0", **kwargs)
+        make("turncredit/MiniWoB-v0", **kwargs)
 
 
 @pytest.mark.parametrize("task", ["", "train/click-button/1", "held_out/click-button/000001", "train/none/000001", 3])
 def test_unknown_instances_are_refused(task: Any) -> None:
-    env = make("turnwise/MiniWoB-click-button-v0")
+    env = make("turncredit/MiniWoB-click-button-v0")
     with pytest.raises(UnknownTask, match=r"unknown task|must be an id"):
         env.reset(options={"task": task})
 
@@ -174,6 +174,6 @@ def test_unknown_instances_are_refused(task: Any) -> None:
 def test_the_contract_is_kept() -> None:
     effort = Effort(walks=1, turns=3, pairs=1, states=1, depth=1, continuations=1, search=4, long=0)
     report = check_env(
-        "turnwise/MiniWoB-click-tab-2-v0", kwargs={"max_episode_steps": 3}, tasks=1, effort=effort, level="runtime"
+        "turncredit/MiniWoB-click-tab-2-v0", kwargs={"max_episode_steps": 3}, tasks=1, effort=effort, level="runtime"
     )
     assert report.ok, report

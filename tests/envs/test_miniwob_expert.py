@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from toys.chromium import need_chromium
 
-from turnwise.envs import EnvError, NoExpert, NotReset, UnknownOption, make
-from turnwise.envs.miniwob.catalogue import task_names
-from turnwise.envs.miniwob.experts import EXPERTS
-from turnwise.envs.miniwob.parts import Unsolvable
+from turncredit.envs import EnvError, NoExpert, NotReset, UnknownOption, make
+from turncredit.envs.miniwob.catalogue import task_names
+from turncredit.envs.miniwob.experts import EXPERTS
+from turncredit.envs.miniwob.parts import Unsolvable
 
 pytestmark = pytest.mark.waits
 
@@ -35,14 +35,14 @@ def _chromium() -> None:
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[Pages]:
-    env = make("turnwise/MiniWoB-v0", task=list(EXPERTS), reload=False, max_episode_steps=-1)
+    env = make("turncredit/MiniWoB-v0", task=list(EXPERTS), reload=False, max_episode_steps=-1)
     yield env
     env.close()
 
 
 @pytest.fixture(scope="module")
 def pointing() -> Iterator[Pages]:
-    env = make("turnwise/MiniWoB-v0", task=list(EXPERTS), reload=False, max_episode_steps=-1, **POINTS)
+    env = make("turncredit/MiniWoB-v0", task=list(EXPERTS), reload=False, max_episode_steps=-1, **POINTS)
     yield env
     env.close()
 
@@ -76,7 +76,7 @@ def test_the_expert_wins_by_names_and_by_points(name: str, env: Pages, pointing:
 
 
 def test_the_expert_wins_where_pages_have_separate_data() -> None:
-    env = make("turnwise/MiniWoB-v0", task=["click-test-transfer", "click-checkboxes-transfer"], split="held_out")
+    env = make("turncredit/MiniWoB-v0", task=["click-test-transfer", "click-checkboxes-transfer"], split="held_out")
     for task in env.get_wrapper_attr("task_ids")(4):
         wins(env, task)
     env.close()
@@ -130,7 +130,7 @@ def test_it_is_said_where_there_is_no_way(env: Pages) -> None:
 
 
 def test_tasks_without_an_expert_say_so() -> None:
-    env = make("turnwise/MiniWoB-count-sides-v0")
+    env = make("turncredit/MiniWoB-count-sides-v0")
     with pytest.raises(NotReset):
         plan(env)
     env.reset(seed=0)
@@ -151,7 +151,9 @@ def test_planning_changes_nothing(env: Pages) -> None:
 def test_a_page_that_is_started_again_is_the_page_that_is_loaded_anew() -> None:
     """Up to the smoothing of rounded corners, which also differs between two pages that are loaded anew."""
     tasks = [f"train/{name}/{number:06d}" for number in range(3) for name in EXAMPLE]
-    env, again = (make("turnwise/MiniWoB-v0", task=EXAMPLE, screenshot=True, reload=reload) for reload in (True, False))
+    env, again = (
+        make("turncredit/MiniWoB-v0", task=EXAMPLE, screenshot=True, reload=reload) for reload in (True, False)
+    )
     for task in tasks:
         seen, info = env.reset(options={"task": task})
         seen_again, info_again = again.reset(options={"task": task})
@@ -167,16 +169,16 @@ def test_a_page_that_is_started_again_is_the_page_that_is_loaded_anew() -> None:
 
 
 def test_an_episode_goes_on_where_a_kept_page_died() -> None:
-    from turnwise.tools.browser import shared_browser
+    from turncredit.tools.browser import shared_browser
 
-    env = make("turnwise/MiniWoB-focus-text-v0", reload=False)
+    env = make("turncredit/MiniWoB-focus-text-v0", reload=False)
     wins(env, "train/focus-text/000000")
     env.close()  # keeps the page
     shared_browser().close()
     wins(env, "train/focus-text/000000")
     env.close()
     with pytest.raises(UnknownOption, match="reload must be True or False"):
-        make("turnwise/MiniWoB-v0", reload=1)
+        make("turncredit/MiniWoB-v0", reload=1)
 
 
 def test_an_error_of_planning_is_one_of_environments() -> None:

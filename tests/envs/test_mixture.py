@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys import corridor
 
-from turnwise.envs import (
+from turncredit.envs import (
     BadSnapshot,
     EnvError,
     NoExpert,
@@ -25,15 +25,15 @@ from turnwise.envs import (
     register,
     save,
 )
-from turnwise.envs.check import Effort, check_env
-from turnwise.envs.info import NO_FORKS
-from turnwise.envs.isolated import Isolated
-from turnwise.envs.mixture import Mixture
-from turnwise.envs.parts import MIXTURE, part_names, part_of, parts_in, read_parts, tables_of, within
-from turnwise.envs.registration import parts_of
-from turnwise.envs.rotation import Rotation, interleaved
+from turncredit.envs.check import Effort, check_env
+from turncredit.envs.info import NO_FORKS
+from turncredit.envs.isolated import Isolated
+from turncredit.envs.mixture import Mixture
+from turncredit.envs.parts import MIXTURE, part_names, part_of, parts_in, read_parts, tables_of, within
+from turncredit.envs.registration import parts_of
+from turncredit.envs.rotation import Rotation, interleaved
 
-HOUSE, SEARCH = "turnwise/Household-v0", "turnwise/Search-v0"
+HOUSE, SEARCH = "turncredit/Household-v0", "turncredit/Search-v0"
 TWO = [{"id": HOUSE, "kwargs": {"level": "tiny"}}, {"id": SEARCH, "weight": 2, "kwargs": {"level": "tiny"}}]
 
 
@@ -89,7 +89,7 @@ def test_levels_are_parts_with_one_argument_more() -> None:
         {"split": "held_out", "level": "tiny"},
         {"split": "held_out", "level": "small+objects=6-7"},
     ]
-    for id in (HOUSE, SEARCH, "turnwise/WebShop-v0", "turnwise/Code-v0", "turnwise/Bash-v0"):
+    for id in (HOUSE, SEARCH, "turncredit/WebShop-v0", "turncredit/Code-v0", "turncredit/Bash-v0"):
         assert [part.name for part in parts_of(id, levels={"tiny": 3, "small": 1})] == ["tiny", "small"]
         assert [part.weight for part in parts_of(id, levels={"tiny": 3, "small": 1})] == [0.75, 0.25]
 
@@ -221,7 +221,7 @@ def test_wrong_levels_are_refused(kwargs: dict[str, Any], sentence: str) -> None
         (None, "a mixture needs parts such as"),
         ([], "a mixture needs parts such as"),
         (["search"], "a part must be a table with an id"),
-        ([{"id": "turnwise/Serch-v0"}], "did you mean 'turnwise/Search-v0'"),
+        ([{"id": "turncredit/Serch-v0"}], "did you mean 'turncredit/Search-v0'"),
         ([{"id": SEARCH}, {"id": SEARCH}], "two parts have the name 'search'; give them names"),
         ([{"id": SEARCH, "name": "a"}, {"id": SEARCH, "name": "a/b"}], "two parts have the name 'a'"),
         ([{"id": SEARCH, "weight": -1}], "the weight of the part 'search' must be a number > 0, got -1"),
@@ -230,7 +230,7 @@ def test_wrong_levels_are_refused(kwargs: dict[str, Any], sentence: str) -> None
         ([{"id": SEARCH, "wieght": 1}], "a part has no key 'wieght'; did you mean 'weight'"),
         ([{"id": SEARCH, "name": "a#b"}], "the name of a part must be a word"),
         ([{"id": SEARCH, "name": 3}], "the name of a part must be a word"),
-        ([{"id": SEARCH, "kwargs": {"levl": 1}}], "turnwise/Search-v0 has no argument 'levl'"),
+        ([{"id": SEARCH, "kwargs": {"levl": 1}}], "turncredit/Search-v0 has no argument 'levl'"),
         ([{"id": SEARCH, "kwargs": ["tiny"]}], "kwargs of the part 'search' must be a table"),
         ([{"id": MIXTURE, "kwargs": {"parts": TWO}}], "is a mixture itself"),
         ([{"id": SEARCH, "kwargs": {"levels": ["tinny"]}}], "unknown level 'tinny'"),
@@ -243,17 +243,17 @@ def test_wrong_parts_are_refused(parts: object, sentence: str) -> None:
 
 def test_an_environment_without_levels_says_what_to_do() -> None:
     with pytest.raises(EnvError, match=r"Android-v0 has no argument 'level'.*env.mix"):
-        make("turnwise/Android-v0", levels=["easy"])
+        make("turncredit/Android-v0", levels=["easy"])
 
 
 SCREENS = [
-    {"id": "turnwise/Android-v0", "name": name, "kwargs": {"observation": "screen", "apps": name}}
+    {"id": "turncredit/Android-v0", "name": name, "kwargs": {"observation": "screen", "apps": name}}
     for name in ("Clock", "Settings")
 ]
 
 
 def test_parts_may_have_images_of_one_size() -> None:
-    env, alone = make(MIXTURE, parts=SCREENS), make("turnwise/Android-v0", **SCREENS[1]["kwargs"])
+    env, alone = make(MIXTURE, parts=SCREENS), make("turncredit/Android-v0", **SCREENS[1]["kwargs"])
     assert env.observation_space == alone.observation_space
     task = alone.unwrapped.task_ids(1)[0]
     seen, _ = env.reset(seed=0, options={"task": f"Settings/{task}"})
@@ -271,7 +271,7 @@ def test_numbers_are_refused() -> None:
 
 
 def test_texts_and_images_do_not_mix() -> None:
-    parts = [*SCREENS[:1], {"id": "turnwise/Search-v0", "kwargs": {"level": "tiny"}}]
+    parts = [*SCREENS[:1], {"id": "turncredit/Search-v0", "kwargs": {"level": "tiny"}}]
     with pytest.raises(EnvError, match=r"observations of one kind: those of search are Text.*, those of Clock Dict"):
         make(MIXTURE, parts=parts).unwrapped.task_ids(4)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.marks import draw_marks
-from turnwise.envs.points import OffScreen, PointScale, point_scale, scale_words, snaps
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.marks import draw_marks
+from turncredit.envs.points import OffScreen, PointScale, point_scale, scale_words, snaps
 
 SIDE = st.integers(2, 5000)
 SCALES = st.sampled_from(["pixels", "image", "0..999", "0..1000"]) | st.tuples(SIDE, SIDE).map(list)

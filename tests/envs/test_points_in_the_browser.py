@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from toys.chromium import need_chromium
 
-from turnwise.envs import UnknownOption, make
-from turnwise.tools.browser import open_tab, static_site
+from turncredit.envs import UnknownOption, make
+from turncredit.tools.browser import open_tab, static_site
 
 pytestmark = pytest.mark.waits
 
@@ -56,7 +56,7 @@ def test_the_mouse_does_what_actions_say(tmp_path: Any) -> None:
 
 def test_the_expert_of_the_shop_buys_by_points_alone() -> None:
     pytest.importorskip("fastapi")
-    env = make("turnwise/WebShopBrowser-v0", screenshot="only", points="0..1000")
+    env = make("turncredit/WebShopBrowser-v0", screenshot="only", points="0..1000")
     try:
         observation, info = env.reset(seed=1)
         assert observation["text"].startswith("Instruction: ")
@@ -72,7 +72,7 @@ def test_the_expert_of_the_shop_buys_by_points_alone() -> None:
 
 def test_points_and_marks_on_a_small_page() -> None:
     need_chromium(miniwob=True)
-    env = make("turnwise/MiniWoB-v0", task="click-button", screenshot="marks", points="0..1000")
+    env = make("turncredit/MiniWoB-v0", task="click-button", screenshot="marks", points="0..1000")
     try:
         observation, info = env.reset(seed=1)
         assert "[e1]" not in observation["text"]
@@ -96,7 +96,7 @@ def test_points_and_marks_on_a_small_page() -> None:
 
 def test_names_are_refused_where_none_are_shown() -> None:
     need_chromium(miniwob=True)
-    env = make("turnwise/MiniWoB-v0", task="click-button", screenshot="only")
+    env = make("turncredit/MiniWoB-v0", task="click-button", screenshot="only")
     try:
         env.reset(seed=1)
         observation, _, _, _, info = env.step("click[e1]")
@@ -117,4 +117,4 @@ def test_names_are_refused_where_none_are_shown() -> None:
 def test_options_that_do_not_fit_are_refused(options: dict[str, Any], sentence: str) -> None:
     need_chromium(miniwob=True)
     with pytest.raises(UnknownOption, match=sentence):
-        make("turnwise/MiniWoB-v0", **options)
+        make("turncredit/MiniWoB-v0", **options)

@@ -16,8 +16,8 @@ import pytest
 from toys.corridor import ID, Corridor
 from toys.registrations import TESTS, forgotten
 
-import turnwise.envs
-from turnwise.envs import (
+import turncredit.envs
+from turncredit.envs import (
     EnvError,
     UnknownEnv,
     UnknownOption,
@@ -28,7 +28,7 @@ from turnwise.envs import (
     register,
     takes,
 )
-from turnwise.envs import registration as registration
+from turncredit.envs import registration as registration
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def plugin(monkeypatch: pytest.MonkeyPatch, name: str, function: Any) -> None:
 
 
 def test_importing_the_package_registers_our_environments_with_gymnasium():
-    spec = gymnasium.spec("turnwise/Household-v0")
+    spec = gymnasium.spec("turncredit/Household-v0")
     assert spec.max_episode_steps == 50
-    assert "turnwise/Household-v0" in env_ids()
+    assert "turncredit/Household-v0" in env_ids()
 
 
 def test_gymnasium_finds_ours_by_module_without_an_import():
@@ -68,7 +68,7 @@ def test_our_own_entry_point_is_the_one_that_packages_are_told_to_write():
     from importlib.metadata import entry_points
 
     values = {point.value: point for point in entry_points(group=registration.GROUP)}
-    assert values["turnwise.envs:register_envs"].load() is turnwise.envs.register_envs
+    assert values["turncredit.envs:register_envs"].load() is turncredit.envs.register_envs
 
 
 def test_making_one_gives_the_limit_and_the_guard():
@@ -102,10 +102,10 @@ def test_a_name_may_lack_its_version_or_carry_its_module(name: str):
     ("name", "near"),
     [
         ("toys/Coridor-v0", "toys/Corridor-v0"),
-        ("turnwise/Houshold-v0", "turnwise/Household-v0"),
-        ("Household-v0", "turnwise/Household-v0"),
-        ("household-v0", "turnwise/Household-v0"),
-        ("turnwise/Household-v7", "turnwise/Household-v0"),
+        ("turncredit/Houshold-v0", "turncredit/Household-v0"),
+        ("Household-v0", "turncredit/Household-v0"),
+        ("household-v0", "turncredit/Household-v0"),
+        ("turncredit/Household-v7", "turncredit/Household-v0"),
         ("CartPol-v1", "CartPole-v1"),
     ],
 )
@@ -117,7 +117,7 @@ def test_an_unknown_id_names_the_near_one(name: str, near: str):
 
 
 def test_an_id_like_no_other_lists_the_choices():
-    with pytest.raises(UnknownEnv, match=r"choose one of: .*turnwise/Household-v0"):
+    with pytest.raises(UnknownEnv, match=r"choose one of: .*turncredit/Household-v0"):
         make("zzz")
     for odd in ("", "a b", ":", "no.such.module:x/Y-v0"):
         with pytest.raises(UnknownEnv):
@@ -136,7 +136,7 @@ def test_registering_twice_is_once_and_another_under_the_same_name_is_refused(re
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         register("toys/Twice-v0", "toys.corridor:Corridor")
-        turnwise.envs.register_envs()
+        turncredit.envs.register_envs()
     with pytest.raises(EnvError, match="already registered"):
         register("toys/Twice-v0", "toys.broken:Dice")
     with pytest.raises(EnvError, match="cannot be registered"):
@@ -203,12 +203,12 @@ def test_a_plugin_that_fails_is_warned_about_and_takes_nobody_down(registry: Non
 
 
 def test_whether_an_environment_takes_an_option_is_known_before_it_is_made():
-    assert takes("turnwise/Household-v0", "split")
-    assert not takes("turnwise/Household-v0", "splits")
+    assert takes("turncredit/Household-v0", "split")
+    assert not takes("turncredit/Household-v0", "splits")
 
 
 def test_an_environment_names_its_demonstrators_before_it_is_made():
-    known = demonstrators("turnwise/Household")
+    known = demonstrators("turncredit/Household")
     player = known["searcher"]()
     assert player is not known["searcher"]()
     player.start("You are in the middle of a room. Looking quickly around you, you see a desk 1.\n\n"
@@ -216,7 +216,7 @@ def test_an_environment_names_its_demonstrators_before_it_is_made():
     assert player.act("Nothing happens.", ["go to desk 1", "look"]) == "go to desk 1"
     assert demonstrators(ID) == {}
     with pytest.raises(UnknownEnv, match="Household"):
-        demonstrators("turnwise/Houshold-v0")
+        demonstrators("turncredit/Houshold-v0")
 
 
 def test_what_a_test_registers_is_forgotten_after_it():

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from household_games import fresh, originals
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.household.engine import World
-from turnwise.envs.household.expert import plan
-from turnwise.envs.household.searching_demonstrator import ParsedTask, SearchingDemonstrator, prior_of, read_task
+from turncredit.envs.errors import EnvError
+from turncredit.envs.household.engine import World
+from turncredit.envs.household.expert import plan
+from turncredit.envs.household.searching_demonstrator import ParsedTask, SearchingDemonstrator, prior_of, read_task
 
 
 def episode(world: World, searcher: SearchingDemonstrator, most: int = 50, noise: float = 0.0, seed: int = 0) -> int:

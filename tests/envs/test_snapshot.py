@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from toys.corridor import ID, Corridor
 from toys.forgeries import ANY_BYTES, forged, is_refused, spoilt
 
-from turnwise.envs import (
+from turncredit.envs import (
     BadSnapshot,
     Deadline,
     EndGuard,
@@ -34,15 +34,18 @@ from turnwise.envs import (
     make,
     save,
 )
-from turnwise.envs.shop.browser_env import WebShopBrowserEnv
-from turnwise.envs.shop.sources import GeneratedProducts
-from turnwise.envs.snapshot import pack
+from turncredit.envs.shop.browser_env import WebShopBrowserEnv
+from turncredit.envs.shop.sources import GeneratedProducts
+from turncredit.envs.snapshot import pack
 
 Env = gymnasium.Env[Any, Any]
-HOUSEHOLD = ("turnwise/Household-v0", {"level": "tiny"})
-RANDOMIZED = ("turnwise/Household-v0", {"level": "tiny", "domain_randomization": True})
-SHOP = ("turnwise/WebShop-v0", {"level": "tiny"})
-RICH = ("turnwise/WebShop-v0", {"level": "tiny", "observation": "text_rich", "num_prev_obs": 2, "num_prev_actions": 3})
+HOUSEHOLD = ("turncredit/Household-v0", {"level": "tiny"})
+RANDOMIZED = ("turncredit/Household-v0", {"level": "tiny", "domain_randomization": True})
+SHOP = ("turncredit/WebShop-v0", {"level": "tiny"})
+RICH = (
+    "turncredit/WebShop-v0",
+    {"level": "tiny", "observation": "text_rich", "num_prev_obs": 2, "num_prev_actions": 3},
+)
 KINDS = {"household": HOUSEHOLD, "randomized": RANDOMIZED, "shop": SHOP, "rich": RICH}
 SEARCHES = ["search[blue lamp]", "search[<r>]", "search[<a> soft]", "search[x]", "nonsense", "\ud800", ""]
 
@@ -115,7 +118,7 @@ def test_branches_are_independent_of_each_other_and_of_the_original(kind: str):
 
 RESUME = """
 import json, sys
-from turnwise.envs import load, make
+from turncredit.envs import load, make
 id, kwargs, actions = json.loads(sys.argv[1])
 env = make(id, **kwargs)
 seen = load(env, open(sys.argv[2], "rb").read())
@@ -158,9 +161,9 @@ def test_episodes_of_the_original_files_are_kept(data_dir: Path, tmp_path: Path)
         "cache": str(tmp_path),
     }
     for id, kwargs in (
-        ("turnwise/Household-v0", {"games": games, "goals": "human", "domain_randomization": True}),
-        ("turnwise/Household-v0", {"games": games, "split": "valid_unseen"}),
-        ("turnwise/WebShop-v0", {**files, "splits": "all", "observation": "text_rich"}),
+        ("turncredit/Household-v0", {"games": games, "goals": "human", "domain_randomization": True}),
+        ("turncredit/Household-v0", {"games": games, "split": "valid_unseen"}),
+        ("turncredit/WebShop-v0", {**files, "splits": "all", "observation": "text_rich"}),
     ):
         env, other = make(id, **kwargs), make(id, **kwargs)
         for seed in range(6):
@@ -168,7 +171,7 @@ def test_episodes_of_the_original_files_are_kept(data_dir: Path, tmp_path: Path)
             assert load(other, save(env)) == (observation, info | {"valid": True})
             assert play(other, info, seed, 10) == play(env, info, seed, 10)
             assert env.reset() == other.reset()
-    few = make("turnwise/WebShop-v0", **{**files, "splits": "all", "observation": "text_rich", "num_products": 500})
+    few = make("turncredit/WebShop-v0", **{**files, "splits": "all", "observation": "text_rich", "num_products": 500})
     with pytest.raises(BadSnapshot, match=r"products='1,000 in files.* has products='500 in files"):
         load(few, save(env))
 
@@ -196,7 +199,7 @@ def test_a_branch_of_a_made_environment_has_its_wrappers_and_its_arguments():
     (other,) = branch(env, 1)
     assert str(other) == str(env)
     assert [other.step("look")[3] for _ in range(6)] == [False] * 5 + [True]
-    plain = gymnasium.make("turnwise/Household-v0", level="tiny", disable_env_checker=False)
+    plain = gymnasium.make("turncredit/Household-v0", level="tiny", disable_env_checker=False)
     plain.reset(seed=0)
     assert str(branch(plain, 1)[0]) == str(plain)
 

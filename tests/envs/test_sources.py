@@ -10,15 +10,15 @@ from typing import Any
 import gymnasium
 import pytest
 
-from turnwise.envs import UnknownOption, make, takes
-from turnwise.envs.search import SearchEnv
-from turnwise.envs.search.env import from_keys as search_from_keys
-from turnwise.envs.search.sources import GeneratedQuestions, QuestionFiles
-from turnwise.envs.shop.browser_env import WebShopBrowserEnv
-from turnwise.envs.shop.env import WebShopEnv
-from turnwise.envs.shop.env import from_keys as shop_from_keys
-from turnwise.envs.shop.sources import GeneratedProducts, ProductFiles
-from turnwise.envs.sources import source_code
+from turncredit.envs import UnknownOption, make, takes
+from turncredit.envs.search import SearchEnv
+from turncredit.envs.search.env import from_keys as search_from_keys
+from turncredit.envs.search.sources import GeneratedQuestions, QuestionFiles
+from turncredit.envs.shop.browser_env import WebShopBrowserEnv
+from turncredit.envs.shop.env import WebShopEnv
+from turncredit.envs.shop.env import from_keys as shop_from_keys
+from turncredit.envs.shop.sources import GeneratedProducts, ProductFiles
+from turncredit.envs.sources import source_code
 
 FILES_ONLY = {
     "attributes": "a.json",
@@ -49,7 +49,7 @@ def test_a_field_of_files_cannot_be_written_for_a_generated_catalogue(name: str)
     with pytest.raises(UnknownOption, match=sentence):
         shop_from_keys(level="tiny", **{name: FILES_ONLY[name]})
     with pytest.raises(UnknownOption, match=sentence):
-        make("turnwise/WebShop-v0", level="tiny", **{name: FILES_ONLY[name]})
+        make("turncredit/WebShop-v0", level="tiny", **{name: FILES_ONLY[name]})
     with pytest.raises(UnknownOption, match=sentence):
         WebShopEnv(level="tiny", **{name: FILES_ONLY[name]})
 
@@ -138,7 +138,7 @@ def test_old_arguments_and_the_new_form_are_the_same_environment(tmp_path: Path)
         assert old.reset(seed=3) == new.reset(seed=3)
 
 
-@pytest.mark.parametrize("id", ["turnwise/WebShop-v0", "turnwise/Search-v0"])
+@pytest.mark.parametrize("id", ["turncredit/WebShop-v0", "turncredit/Search-v0"])
 def test_plain_keys_of_files_and_commands_give_no_warning(id: str) -> None:
     source: Any = GeneratedProducts("tiny", "held_out") if "Shop" in id else GeneratedQuestions("tiny", "held_out")
     with warnings.catch_warnings():
@@ -159,7 +159,7 @@ def test_a_source_and_its_fields_cannot_be_mixed() -> None:
     with pytest.raises(UnknownOption, match=r"^split belongs to the source: write GeneratedProducts\(level='tiny'\)$"):
         WebShopEnv(GeneratedProducts("tiny"), split="held_out")
     with pytest.raises(UnknownOption, match=r"^level belongs to the source"):
-        gymnasium.make("turnwise/WebShop-v0", source=GeneratedProducts("tiny"), level="small")
+        gymnasium.make("turncredit/WebShop-v0", source=GeneratedProducts("tiny"), level="small")
     with pytest.raises(TypeError, match="unexpected keyword argument 'levl'"):
         WebShopEnv(levl="tiny")
 

@@ -12,7 +12,7 @@ from gymnasium.spaces import Dict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs import Text
+from turncredit.envs import Text
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

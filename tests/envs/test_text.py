@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs import (
+from turncredit.envs import (
     BadSnapshot,
     HasSnapshot,
     NotReset,
@@ -22,15 +22,15 @@ from turnwise.envs import (
     UnknownTask,
     check_env,
 )
-from turnwise.envs.bash import BashEnv
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.household import HouseholdEnv
-from turnwise.envs.search import SearchEnv
-from turnwise.envs.search.sources import GeneratedQuestions
-from turnwise.envs.shop.env import WebShopEnv
-from turnwise.envs.shop.sources import GeneratedProducts
-from turnwise.envs.snapshot import Fields, pack
-from turnwise.envs.toolenv import ToolEnv
+from turncredit.envs.bash import BashEnv
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.household import HouseholdEnv
+from turncredit.envs.search import SearchEnv
+from turncredit.envs.search.sources import GeneratedQuestions
+from turncredit.envs.shop.env import WebShopEnv
+from turncredit.envs.shop.sources import GeneratedProducts
+from turncredit.envs.snapshot import Fields, pack
+from turncredit.envs.toolenv import ToolEnv
 
 
 class Stairs(SavableEnv):

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from turnwise.agents.prompts.parsing import PARSERS
-from turnwise.cli.main import app
-from turnwise.envs import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, check_env, make
-from turnwise.envs.check import Effort
-from turnwise.envs.info import fits
-from turnwise.envs.toolenv import MAX_CALLS, ToolEnv
-from turnwise.tools.functions import CALL_FORMATS, Call, Tool, call_format
+from turncredit.agents.prompts.parsing import PARSERS
+from turncredit.cli.main import app
+from turncredit.envs import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, check_env, make
+from turncredit.envs.check import Effort
+from turncredit.envs.info import fits
+from turncredit.envs.toolenv import MAX_CALLS, ToolEnv
+from turncredit.tools.functions import CALL_FORMATS, Call, Tool, call_format
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "my_tools.py"
 

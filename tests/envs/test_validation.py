@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.envs import UnknownOption
-from turnwise.envs.validation import choice, flag, integer, number
+from turncredit.envs import UnknownOption
+from turncredit.envs.validation import choice, flag, integer, number
 
 
 def test_what_makes_sense_is_returned():

@@ -15,14 +15,14 @@ from gymnasium.wrappers import FlattenObservation, TimeAwareObservation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs import Text, UnknownOption, UnknownTask, make, make_vec
+from turncredit.envs import Text, UnknownOption, UnknownTask, make, make_vec
 
-HOUSEHOLD: dict[str, Any] = {"id": "turnwise/Household-v0", "level": "tiny"}
+HOUSEHOLD: dict[str, Any] = {"id": "turncredit/Household-v0", "level": "tiny"}
 ENVIRONMENTS: list[dict[str, Any]] = [
     HOUSEHOLD,
-    {"id": "turnwise/WebShop-v0", "level": "tiny"},
-    {"id": "turnwise/Search-v0"},
-    {"id": "turnwise/Code-v0"},
+    {"id": "turncredit/WebShop-v0", "level": "tiny"},
+    {"id": "turncredit/Search-v0"},
+    {"id": "turncredit/Code-v0"},
 ]
 
 

@@ -17,7 +17,7 @@ import gymnasium
 import pytest
 from toys.corridor import ID, Corridor
 
-from turnwise.envs import (
+from turncredit.envs import (
     Deadline,
     DeadlineExceeded,
     EndGuard,
@@ -318,7 +318,7 @@ ORPHAN = """
 import os, signal, sys
 sys.path[:0] = {path!r}
 from test_wrappers import Odd
-from turnwise.envs import Isolated
+from turncredit.envs import Isolated
 
 if __name__ == "__main__":
     env = Isolated(Odd, 60.0)

@@ -12,17 +12,17 @@ import pytest
 from toys import corridor
 from toys.benchmarks import Counting, Flaky, register_toys
 
-from turnwise.agents import Agent, Expert, Random, read_trajectories
-from turnwise.agents.errors import EvaluationError, FolderInUse
-from turnwise.agents.prompts.prompt import Window
-from turnwise.evaluation import EvaluationResult, wilson
-from turnwise.evaluation.benchmark import BenchmarkFolder, PanelEpisodes, play_panel
-from turnwise.evaluation.benchmark_card import Card, CardPanel, compare_cards
-from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow
-from turnwise.evaluation.statistics import mean_of_rates
-from turnwise.evaluation.suite import PinnedPanel, SuitePanel, pin
+from turncredit.agents import Agent, Expert, Random, read_trajectories
+from turncredit.agents.errors import EvaluationError, FolderInUse
+from turncredit.agents.prompts.prompt import Window
+from turncredit.evaluation import EvaluationResult, wilson
+from turncredit.evaluation.benchmark import BenchmarkFolder, PanelEpisodes, play_panel
+from turncredit.evaluation.benchmark_card import Card, CardPanel, compare_cards
+from turncredit.evaluation.comparison import compare
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow
+from turncredit.evaluation.statistics import mean_of_rates
+from turncredit.evaluation.suite import PinnedPanel, SuitePanel, pin
 
 AGENT = Agent(max_turns=15)
 IDENTITY = {"player": "random", "suite": "tiny"}
@@ -160,7 +160,7 @@ def test_a_card_survives_its_file(tmp_path: Path) -> None:
 def test_a_file_that_is_no_card_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "card.json"
     path.write_text('{"version": 1, "rows": []}')
-    with pytest.raises(EvaluationError, match=r"is not a card of `turnwise bench`: the key 'cards' is missing"):
+    with pytest.raises(EvaluationError, match=r"is not a card of `turncredit bench`: the key 'cards' is missing"):
         Card.load(path)
     made = card(tmp_path, Random(), "random")
     made.save(path)

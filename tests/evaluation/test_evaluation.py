@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from toys.corridor import Corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, EvaluationError, Interrupted
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import Random, Scripted
-from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult, Rate
-from turnwise.evaluation.statistics import mcnemar_exact, wilson
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, EvaluationError, Interrupted
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import Random, Scripted
+from turncredit.evaluation.comparison import compare
+from turncredit.evaluation.evaluation import evaluate
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult, Rate
+from turncredit.evaluation.statistics import mcnemar_exact, wilson
 
 PANEL = Panel("toys/Corridor-v0", tuple(Corridor().task_ids()))
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.corridor import ID, Corridor
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.envs import register
-from turnwise.evaluation.panels import draw, draw_by_part, draw_tasks, make_panel
+from turncredit.agents.errors import EvaluationError
+from turncredit.envs import register
+from turncredit.evaluation.panels import draw, draw_by_part, draw_tasks, make_panel
 
 TASKS = st.lists(st.text(max_size=3), unique=True, max_size=20)
 
@@ -40,16 +40,16 @@ def test_a_panel_belongs_to_its_environment_and_seed():
 
 
 def test_generated_tasks_are_sampled_of_those_listed_and_more_are_made_where_they_do_not_suffice():
-    some = make_panel("turnwise/Household-v0", {"level": "tiny", "split": "held_out"}, 20)
+    some = make_panel("turncredit/Household-v0", {"level": "tiny", "split": "held_out"}, 20)
     numbers = [int(task.rsplit("/", 1)[1]) for task in some.tasks]
     assert numbers == sorted(numbers)
     assert max(numbers) > 500
-    assert len(make_panel("turnwise/Household-v0", {"level": "tiny"}, 1200).tasks) == 1200
+    assert len(make_panel("turncredit/Household-v0", {"level": "tiny"}, 1200).tasks) == 1200
 
 
 def test_a_small_panel_of_original_games_has_every_type_of_task(data_dir):
     kwargs = {"games": str(data_dir / "alfworld"), "split": "valid_seen"}
-    tasks = make_panel("turnwise/Household-v0", kwargs, 40).tasks
+    tasks = make_panel("turncredit/Household-v0", kwargs, 40).tasks
     assert len({task.split("/")[1].split("-")[0] for task in tasks}) == 6
 
 
@@ -82,10 +82,10 @@ def test_parts_have_equal_shares_of_a_sample_as_far_as_they_have_tasks(sizes, co
 
 def test_a_panel_of_a_mixture_is_a_sample_of_each_part():
     house = {"level": "tiny", "split": "held_out"}
-    parts = [{"id": ID}, {"id": "turnwise/Household-v0", "kwargs": house}]
-    panel = make_panel("turnwise/Mixture-v0", {"parts": parts}, 40)
+    parts = [{"id": ID}, {"id": "turncredit/Household-v0", "kwargs": house}]
+    panel = make_panel("turncredit/Mixture-v0", {"parts": parts}, 40)
     assert panel.parts() == ("corridor", "household")
-    own = make_panel("turnwise/Household-v0", house, 40 - len(Corridor().task_ids()))  # those are fewer than half
+    own = make_panel("turncredit/Household-v0", house, 40 - len(Corridor().task_ids()))  # those are fewer than half
     assert panel.tasks == (
         *(f"corridor/{task}" for task in Corridor().task_ids()),
         *(f"household/{task}" for task in own.tasks),

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.rank_correlation import RankCorrelation, ranks
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.rank_correlation import RankCorrelation, ranks
 
 
 def test_equal_values_share_their_ranks():

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.reliability import pass_all, reliability
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.reliability import pass_all, reliability
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult, Rate
-from turnwise.evaluation.seed_statistics import (
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult, Rate
+from turncredit.evaluation.seed_statistics import (
     Mean,
     compare_seeds,
     holm,
@@ -18,7 +18,7 @@ from turnwise.evaluation.seed_statistics import (
     student_quantile,
     verdict,
 )
-from turnwise.evaluation.statistics import wilson
+from turncredit.evaluation.statistics import wilson
 
 TABLE = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 9: 2.2622, 30: 2.0423}  # two-sided 5 %, as printed in tables
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.statistics import EXACT_PAIRS, mcnemar_exact, paired_permutation, wilson
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.statistics import EXACT_PAIRS, mcnemar_exact, paired_permutation, wilson
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from toys import corridor
 from toys.benchmarks import SUITE, register_toys
 
-from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.suite import Suite, SuitePanel, Unavailable, digest, pin
+from turncredit.agents.errors import EvaluationError
+from turncredit.evaluation.suite import Suite, SuitePanel, Unavailable, digest, pin
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_a_path_is_the_first_that_exists_and_no_part_of_the_panel(
             super().__init__()
             self.games = games
 
-    from turnwise.envs import register
+    from turncredit.envs import register
 
     register("toys/Reader-v0", Reader)
     spec = SuitePanel("read", "toys/Reader-v0", 2, files={"games": ("$GAMES_A/x", "$GAMES_B/x")})
@@ -120,7 +120,7 @@ def test_what_a_machine_lacks_makes_a_panel_unavailable_and_a_wrong_argument_is_
     with pytest.raises(EvaluationError, match=r"panel 'a'.*lenghts"):
         pin(SuitePanel("a", corridor.ID, 2, {"lenghts": [3]}))
     with pytest.raises(EvaluationError, match="unknown level 'sml'"):
-        pin(SuitePanel("a", "turnwise/Household-v0", 2, {"level": "sml"}))
+        pin(SuitePanel("a", "turncredit/Household-v0", 2, {"level": "sml"}))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_an_environment_without_a_list_of_tasks_makes_a_panel_unavailable(
     class Empty(corridor.Corridor):
         task_ids = None if listed is None else lambda self, count=None: listed  # type: ignore[assignment]
 
-    from turnwise.envs import register
+    from turncredit.envs import register
 
     register("toys/Empty-v0", Empty)
     with pytest.raises(Unavailable, match=reason):

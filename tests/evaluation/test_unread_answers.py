@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from toys import corridor
 
-from turnwise.agents import Agent, Scripted, Trajectory, rollout
-from turnwise.agents.instructions import agent_for
-from turnwise.evaluation.unread_answers import UnreadAnswers
+from turncredit.agents import Agent, Scripted, Trajectory, rollout
+from turncredit.agents.instructions import agent_for
+from turncredit.evaluation.unread_answers import UnreadAnswers
 
 LOOK = "<think>?</think><action>look</action>"
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import turnwise.envs
-from turnwise.envs import UnknownOption, UnknownTask, check_env
-from turnwise.envs.adapters.opponents import opponent
+import turncredit.envs
+from turncredit.envs import UnknownOption, UnknownTask, check_env
+from turncredit.envs.adapters.opponents import opponent
 
 pytestmark = pytest.mark.frameworks
 
-TEXTARENA = partial(turnwise.envs.make, "turnwise/TextArena-v0")
-PETTINGZOO = partial(turnwise.envs.make, "turnwise/PettingZoo-v0")
-QUESTIONS = partial(turnwise.envs.make, "turnwise/ReasoningGym-v0")
+TEXTARENA = partial(turncredit.envs.make, "turncredit/TextArena-v0")
+PETTINGZOO = partial(turncredit.envs.make, "turncredit/PettingZoo-v0")
+QUESTIONS = partial(turncredit.envs.make, "turncredit/ReasoningGym-v0")
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 
 

@@ -15,12 +15,12 @@ documented.need("inspect_ai")
 import inspect_ai
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
-import turnwise.envs
-from turnwise.agents.agent import Agent
-from turnwise.agents.frameworks.inspect import environment_task
-from turnwise.agents.instructions import agent_for
+import turncredit.envs
+from turncredit.agents.agent import Agent
+from turncredit.agents.frameworks.inspect import environment_task
+from turncredit.agents.instructions import agent_for
 
-HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
+HOUSEHOLD = partial(turncredit.envs.make, "turncredit/Household-v0", level="tiny")
 TASKS = ["train/tiny/000001", "train/tiny/000002"]
 
 
@@ -47,7 +47,7 @@ def play(task: Any, answer: Any, folder: Path, **options: Any) -> Any:
 
 
 def test_the_documented_task_is_played_and_scored(tmp_path: Path):
-    plans, instructed = dict(map(plan_of, TASKS)), agent_for("turnwise/Household-v0")
+    plans, instructed = dict(map(plan_of, TASKS)), agent_for("turncredit/Household-v0")
     asked: list[Any] = []
 
     def answer(messages: Any, tools: Any, choice: Any, config: Any) -> ModelOutput:

@@ -21,12 +21,12 @@ from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.interchange.formats import FORMATS
-from turnwise.agents.interchange.records import Exported, Origin
-from turnwise.agents.trajectory import Trajectory, Turn
+from turncredit.agents.errors import StoreError
+from turncredit.agents.interchange.formats import FORMATS
+from turncredit.agents.interchange.records import Exported, Origin
+from turncredit.agents.trajectory import Trajectory, Turn
 
-ORIGIN = Origin("run", "turnwise/Household-v0", "tiny", "0.1.0")
+ORIGIN = Origin("run", "turncredit/Household-v0", "tiny", "0.1.0")
 CALL = '<tool_call>\n{"name": "find", "arguments": {"shelf": 9}}\n</tool_call>'
 MAIN = Path(__file__).resolve().parents[2] / ".venv" / "bin" / "python"
 
@@ -60,7 +60,7 @@ def test_a_log_comes_back_and_is_inspects_own(tmp_path: Path) -> None:
     FORMATS["inspect"].write(exported, tmp_path / "logs", ORIGIN)
     (file,) = (tmp_path / "logs").iterdir()
     log = read_eval_log(str(file))
-    assert (log.status, log.eval.task, log.eval.model) == ("success", "turnwise/Household-v0", "turnwise/tiny")
+    assert (log.status, log.eval.task, log.eval.model) == ("success", "turncredit/Household-v0", "turncredit/tiny")
     assert log.samples is not None
     by_id = {(sample.id, sample.epoch): sample for sample in log.samples}
     assert set(by_id) == {("a", 1), ("a", 2), ("b", 1), ("b", 2)}
@@ -70,7 +70,7 @@ def test_a_log_comes_back_and_is_inspects_own(tmp_path: Path) -> None:
     assert (call.function, call.arguments) == ("find", {"shelf": 9})
     assert won.messages[1].content[0].reasoning == "Hm."
     assert won.scores["success"].value == 1.0
-    assert won.metadata["turnwise"]["turns"][0]["advantages"] == {"gigpo": 0.25}
+    assert won.metadata["turncredit"]["turns"][0]["advantages"] == {"gigpo": 0.25}
     assert by_id["a", 2].error.message == "the environment died"
     read = list(FORMATS["inspect"].read(tmp_path / "logs"))
     assert [item.trajectory for item in read] == EPISODES
@@ -78,7 +78,7 @@ def test_a_log_comes_back_and_is_inspects_own(tmp_path: Path) -> None:
 
 
 def test_iterations_and_long_ones_have_logs_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.agents.interchange.inspect_logs.SAMPLES", 2)
+    monkeypatch.setattr("turncredit.agents.interchange.inspect_logs.SAMPLES", 2)
     exported = [Exported(one, iteration) for iteration in (1, 2) for one in EPISODES[:3]]
     FORMATS["inspect"].write(exported, tmp_path / "logs", ORIGIN)
     names = sorted(path.name for path in (tmp_path / "logs").iterdir())
@@ -118,12 +118,12 @@ def test_datasets_loads_what_is_exported(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     if not MAIN.exists():
         pytest.skip("the environment with polars is not installed (make install)")
-    from turnwise.agents.files.trajectory_files import TrajectoryWriter
+    from turncredit.agents.files.trajectory_files import TrajectoryWriter
 
     with TrajectoryWriter(tmp_path / "run.jsonl") as writer:
         for one in EPISODES:
             writer.write(one)
-    command = [str(MAIN), "-m", "turnwise.cli.main", "export", str(tmp_path / "run.jsonl"), "--to", "hf"]
+    command = [str(MAIN), "-m", "turncredit.cli.main", "export", str(tmp_path / "run.jsonl"), "--to", "hf"]
     command += ["--output", str(tmp_path / "out"), "--credit", "grpo"]
     subprocess.run(command, check=True, timeout=120)
     loaded = datasets.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
@@ -141,7 +141,7 @@ def test_requests_have_the_types_of_the_package_openai() -> None:
     from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
     from pydantic import TypeAdapter
 
-    from turnwise.agents.samplers.openai.responses import chat_answer, responses_request
+    from turncredit.agents.samplers.openai.responses import chat_answer, responses_request
 
     call = {"id": "a", "type": "function", "function": {"name": "find", "arguments": '{"shelf": 9}'}}
     tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}

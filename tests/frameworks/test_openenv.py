@@ -21,12 +21,12 @@ documented.need("openenv", "fastapi", "websockets")
 import httpx
 from openenv import GenericEnvClient
 
-import turnwise.envs
-from turnwise.agents.frameworks.openenv import create_app
-from turnwise.envs import Text
-from turnwise.processes.serving import serve_in_thread
+import turncredit.envs
+from turncredit.agents.frameworks.openenv import create_app
+from turncredit.envs import Text
+from turncredit.processes.serving import serve_in_thread
 
-HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
+HOUSEHOLD = partial(turncredit.envs.make, "turncredit/Household-v0", level="tiny")
 TASKS = HOUSEHOLD().unwrapped.task_ids(8)
 
 
@@ -230,7 +230,7 @@ def test_images_are_png():
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Any):
     import signal
 
-    words = ["-m", "turnwise.cli.main", "serve", "env", "turnwise/Household-v0", "level=tiny", "--port", "0"]
+    words = ["-m", "turncredit.cli.main", "serve", "env", "turncredit/Household-v0", "level=tiny", "--port", "0"]
     with open(tmp_path / "out", "w+") as out:
         server = subprocess.Popen([sys.executable, "-P", *words], stdout=out, stderr=subprocess.STDOUT)
         try:

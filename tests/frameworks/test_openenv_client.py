@@ -1,4 +1,4 @@
-"""`turnwise/OpenEnv-v0` on servers of others and of our own: OpenEnv's template, and environments that we serve."""
+"""`turncredit/OpenEnv-v0` on servers of others and of our own: OpenEnv's template, and environments that we serve."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ documented.need("openenv", "fastapi", "websockets")
 import httpx
 from test_openenv import Fragile
 
-import turnwise.envs
-from turnwise.agents.frameworks.openenv import create_app
-from turnwise.agents.rollouts.env_pool import EnvWorker
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, UnknownTask
-from turnwise.processes.serving import serve_in_thread
+import turncredit.envs
+from turncredit.agents.frameworks.openenv import create_app
+from turncredit.agents.rollouts.env_pool import EnvWorker
+from turncredit.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, UnknownTask
+from turncredit.processes.serving import serve_in_thread
 
-HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
-REMOTE = partial(turnwise.envs.make, "turnwise/OpenEnv-v0")
+HOUSEHOLD = partial(turncredit.envs.make, "turncredit/Household-v0", level="tiny")
+REMOTE = partial(turncredit.envs.make, "turncredit/OpenEnv-v0")
 
 
 def openenv(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -112,9 +112,9 @@ def test_the_command_line_evaluates_on_it(template: str, tmp_path: Path):
         return {**named, "choices": [choice], "usage": usage}
 
     with serve_in_thread(model) as address:
-        words = ["eval", f"openai:m@{address}/v1", "turnwise/OpenEnv-v0", f"url={template}", "max_episode_steps=3"]
+        words = ["eval", f"openai:m@{address}/v1", "turncredit/OpenEnv-v0", f"url={template}", "max_episode_steps=3"]
         options = ["--episodes", "2", "--concurrency", "1", "--output", "result.json"]
-        command = [sys.executable, "-P", "-m", "turnwise.cli.main", *words, *options]
+        command = [sys.executable, "-P", "-m", "turncredit.cli.main", *words, *options]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((tmp_path / "result.json").read_text())
@@ -124,7 +124,7 @@ def test_the_command_line_evaluates_on_it(template: str, tmp_path: Path):
 
 def test_a_served_environment_is_the_environment():
     """Texts, rewards, ends, state keys, scores and actions are the same through server and client as without."""
-    with serve_in_thread(create_app(HOUSEHOLD, name="turnwise/Household-v0"), websockets=True) as url:
+    with serve_in_thread(create_app(HOUSEHOLD, name="turncredit/Household-v0"), websockets=True) as url:
         far, near = REMOTE(url=url), HOUSEHOLD()
         assert far.unwrapped.task_ids(5) == near.unwrapped.task_ids(5)
         task = near.unwrapped.task_ids(1)[0]
@@ -181,7 +181,7 @@ def test_no_episode_begins_in_the_middle_of_another():
 
 
 def test_openenv_validates_a_served_environment(tmp_path: Path):
-    with serve_in_thread(create_app(HOUSEHOLD, name="turnwise/Household-v0"), websockets=True) as url:
+    with serve_in_thread(create_app(HOUSEHOLD, name="turncredit/Household-v0"), websockets=True) as url:
         checked = openenv("validate", "--url", url, folder=tmp_path)
         assert checked.returncode == 0, checked.stdout
         report = json.loads(checked.stdout)
@@ -196,8 +196,8 @@ def test_openenv_validates_a_served_environment(tmp_path: Path):
 
 def test_a_packaged_environment_is_valid_and_plays_its_episode(tmp_path: Path):
     """Of what `openenv validate` asks, only uv.lock is missing, which `uv lock` writes."""
-    words = ["package", "turnwise/Household-v0", "level=tiny", "split=held_out"]
-    command = [sys.executable, "-P", "-m", "turnwise.cli.main", *words]
+    words = ["package", "turncredit/Household-v0", "level=tiny", "split=held_out"]
+    command = [sys.executable, "-P", "-m", "turncredit.cli.main", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = tmp_path / "household"

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 import trl
 
-import turnwise.envs
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.frameworks.trl import ToolEnvironment, rollout_function
-from turnwise.agents.samplers.base import Completion
-from turnwise.credit import Steps, gigpo
-from turnwise.training.learner.policy import build_policy
+import turncredit.envs
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.frameworks.trl import ToolEnvironment, rollout_function
+from turncredit.agents.samplers.base import Completion
+from turncredit.credit import Steps, gigpo
+from turncredit.training.learner.policy import build_policy
 
-HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
+HOUSEHOLD = partial(turncredit.envs.make, "turncredit/Household-v0", level="tiny")
 QUIET = {"logging_steps": 1, "disable_tqdm": True}
 
 
@@ -270,7 +270,7 @@ def test_the_trainer_is_untouched_by_a_sampler_that_answers_otherwise(policy: tu
         async def load(self, weights: Any, version: int) -> None: ...
         def close(self) -> None: ...
 
-    from turnwise.agents.samplers.base import SAMPLERS
+    from turncredit.agents.samplers.base import SAMPLERS
 
     SAMPLERS.register("same", Same)
     model.train()

@@ -1,4 +1,4 @@
-"""The taskset `openenv` of verifiers plays an episode on `turnwise serve env`, from the configuration in the docs."""
+"""The taskset `openenv` of verifiers plays an episode on `turncredit serve env`, from the configuration in the docs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ documented.need("verifiers", "openenv", "fastapi")
 
 from fastapi import FastAPI
 
-import turnwise.envs
-from turnwise.agents.frameworks.openenv import create_app
-from turnwise.processes.serving import serve_in_thread
+import turncredit.envs
+from turncredit.agents.frameworks.openenv import create_app
+from turncredit.processes.serving import serve_in_thread
 
-HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
+HOUSEHOLD = partial(turncredit.envs.make, "turncredit/Household-v0", level="tiny")
 
 
 def scripted_model(plans: dict[str, list[str]]) -> FastAPI:

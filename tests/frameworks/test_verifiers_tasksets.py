@@ -19,13 +19,13 @@ documented.need("verifiers", "openenv", "fastapi")
 
 from fastapi import FastAPI
 
-import turnwise.envs
-from turnwise.agents.frameworks.openenv import create_app
-from turnwise.envs import EnvError, UnknownOption, UnknownTask
-from turnwise.processes.serving import serve_in_thread
+import turncredit.envs
+from turncredit.agents.frameworks.openenv import create_app
+from turncredit.envs import EnvError, UnknownOption, UnknownTask
+from turncredit.processes.serving import serve_in_thread
 
-HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
-PLAYED = partial(turnwise.envs.make, "turnwise/Verifiers-v0")
+HOUSEHOLD = partial(turncredit.envs.make, "turncredit/Household-v0", level="tiny")
+PLAYED = partial(turncredit.envs.make, "turncredit/Verifiers-v0")
 
 REVERSE = """
 import verifiers.v1 as vf

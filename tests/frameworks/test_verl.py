@@ -30,7 +30,7 @@ uid = numpy.array(["a", "a", "b", "b"], dtype=object)
 batch = DataProto.from_dict(
     tensors={"response_mask": mask, "token_level_rewards": rewards}, non_tensors={"uid": uid}
 )
-found = compute_advantage(batch, adv_estimator="turnwise").batch
+found = compute_advantage(batch, adv_estimator="turncredit").batch
 packed = from_sequences(uid=uid, response_mask=mask, token_level_rewards=rewards)
 expected = torch.from_numpy(packed.tokens(mt_grpo(packed.steps))).float()
 assert torch.equal(found["advantages"], expected), (found["advantages"], expected)
@@ -42,7 +42,7 @@ assert not torch.equal(grpo, expected)
 mask[3] = 0  # an empty response: verl's reward managers then write to the last column
 rewards[3] = torch.tensor([0, 0, 0, 0, 3.0])
 batch.batch["response_mask"], batch.batch["token_level_rewards"] = mask, rewards
-found = compute_advantage(batch, adv_estimator="turnwise").batch["advantages"]
+found = compute_advantage(batch, adv_estimator="turncredit").batch["advantages"]
 assert (found[3] == 0).all() and torch.isfinite(found).all()
 assert found[2, 0] < 0 < expected[2, 0], found  # its turn earned less than the mean of both
 print("ok")

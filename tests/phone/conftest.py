@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.phone import Phone
-from turnwise.tools.android.node import Node
+from turncredit.phone import Phone
+from turncredit.tools.android.node import Node
 
 
 class User:

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from toys.adb_phones import Plugged, adb, adb_program, adb_server
 
-from turnwise.phone import App, Context, Phone
-from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.console import run_console_line
-from turnwise.phone.toolkit.widgets import Screen
-from turnwise.processes.serving import PortInUse
-from turnwise.tools.android import parse_xml
+from turncredit.phone import App, Context, Phone
+from turncredit.phone.adb import AdbServer
+from turncredit.phone.adb.console import run_console_line
+from turncredit.phone.toolkit.widgets import Screen
+from turncredit.processes.serving import PortInUse
+from turncredit.tools.android import parse_xml
 
 pytestmark = pytest.mark.waits
 
@@ -37,7 +37,7 @@ def plugged(server):
 
 def test_it_is_listed_as_a_device(plugged):
     assert f"{plugged.serial}\tdevice" in adb("devices").stdout.decode()
-    assert b"model:Turnwise_One" in adb("devices", "-l").stdout
+    assert b"model:Turncredit_One" in adb("devices", "-l").stdout
 
 
 def test_exit_codes_and_streams_are_kept_apart(plugged):
@@ -59,7 +59,7 @@ def test_an_interactive_shell_runs_line_after_line(plugged):
 
 
 def test_a_dump_a_tap_and_a_text_change_what_is_shown(plugged):
-    plugged.shell("am start -W -n org.turnwise.contacts/.MainActivity")
+    plugged.shell("am start -W -n org.turncredit.contacts/.MainActivity")
 
     def tap(text: str) -> None:
         root, _ = parse_xml(plugged.shell("uiautomator dump /dev/tty"))
@@ -71,7 +71,7 @@ def test_a_dump_a_tap_and_a_text_change_what_is_shown(plugged):
     plugged.shell('input text "Grace%sO\'Neil"')
     tap("Save")
     with plugged.server.paused() as phone:
-        assert phone.tables("org.turnwise.contacts").get("contacts", 43)["first"] == "Grace O'Neil"
+        assert phone.tables("org.turncredit.contacts").get("contacts", 43)["first"] == "Grace O'Neil"
 
 
 def test_a_screenshot_is_the_screen(plugged):
@@ -113,7 +113,7 @@ def test_what_cannot_be_done_is_refused_in_words(plugged, tmp_path):
         done = plugged.adb("install", *flag, str(tmp_path / "game.apk"))
         assert done.returncode != 0
         assert b"this phone is simulated and cannot run APKs" in done.stdout + done.stderr
-    assert b"cannot be removed" in plugged.adb("uninstall", "org.turnwise.contacts").stdout
+    assert b"cannot be removed" in plugged.adb("uninstall", "org.turncredit.contacts").stdout
     assert b"does not reboot" in plugged.adb("reboot").stdout
     missing = plugged.adb("pull", "/sdcard/none", str(tmp_path))
     assert b"No such file or directory" in missing.stdout + missing.stderr

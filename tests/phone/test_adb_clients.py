@@ -8,13 +8,13 @@ import re
 import pytest
 from toys.adb_phones import adb_server
 
-from turnwise.phone import Phone
-from turnwise.phone.adb import AdbServer
-from turnwise.tools.android import parse_xml
+from turncredit.phone import Phone
+from turncredit.phone.adb import AdbServer
+from turncredit.tools.android import parse_xml
 
 pytestmark = pytest.mark.waits
 
-adbutils = pytest.importorskip("adbutils", reason="adbutils is not installed: pip install 'turnwise[dev]'")
+adbutils = pytest.importorskip("adbutils", reason="adbutils is not installed: pip install 'turncredit[dev]'")
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +42,10 @@ def test_adbutils_reads_and_drives_the_phone(device, server):
     assert device.shell2("(exit 3)").returncode == 3
     assert tuple(device.window_size()) == (1080, 2400)
     assert device.rotation() == 0
-    assert device.prop.model == "Turnwise One"
-    assert "org.turnwise.contacts" in device.list_packages()
-    device.app_start("org.turnwise.contacts")
-    assert device.app_current().package == "org.turnwise.contacts"
+    assert device.prop.model == "Turncredit One"
+    assert "org.turncredit.contacts" in device.list_packages()
+    device.app_start("org.turncredit.contacts")
+    assert device.app_current().package == "org.turncredit.contacts"
     root, _ = parse_xml(device.dump_hierarchy())
     device.click(*root.find("Create contact").center)
     root, _ = parse_xml(device.dump_hierarchy())
@@ -53,7 +53,7 @@ def test_adbutils_reads_and_drives_the_phone(device, server):
     device.send_keys("Ada")
     with server.paused() as phone:
         assert phone.tree().find("First name").text == "Ada"
-    device.app_stop("org.turnwise.contacts")
+    device.app_stop("org.turncredit.contacts")
     assert device.app_current().package == "com.android.launcher3"
     device.switch_airplane(True)
     assert device.shell("settings get global airplane_mode_on") == "1"
@@ -78,7 +78,7 @@ def test_adbutils_is_told_why_nothing_can_be_installed(device):
 
 @pytest.fixture
 def u2(device):
-    client = pytest.importorskip("uiautomator2", reason="uiautomator2 is not installed: pip install 'turnwise[dev]'")
+    client = pytest.importorskip("uiautomator2", reason="uiautomator2 is not installed: pip install 'turncredit[dev]'")
     found = client.Device(device)
     found.settings["wait_timeout"] = 0.0
     return found
@@ -86,8 +86,8 @@ def u2(device):
 
 def test_uiautomator2_sees_and_drives_the_phone(u2, server):
     assert (u2.info["displayWidth"], u2.info["currentPackageName"]) == (1080, "com.android.launcher3")
-    u2.app_start("org.turnwise.contacts")
-    assert u2.app_current()["package"] == "org.turnwise.contacts"
+    u2.app_start("org.turncredit.contacts")
+    assert u2.app_current()["package"] == "org.turncredit.contacts"
     u2(description="Create contact").click()
     u2(description="First name").set_text("Grace Ö")
     u2.xpath('//*[@content-desc="Last name"]').click()
@@ -95,7 +95,7 @@ def test_uiautomator2_sees_and_drives_the_phone(u2, server):
     u2(description="Save").click()
     assert u2(text="Grace Ö Hopper").exists
     assert not u2(text="Nobody").exists
-    assert u2(textStartsWith="Grace").info["packageName"] == "org.turnwise.contacts"
+    assert u2(textStartsWith="Grace").info["packageName"] == "org.turncredit.contacts"
     assert re.search('text="Grace Ö Hopper"', u2.dump_hierarchy())
     u2.press("home")
     with server.paused() as phone:
@@ -129,7 +129,7 @@ def test_uiautomator2_flings_pinches_and_drags(u2):
 
 
 def test_uiautomator2_types_with_its_keyboard(u2, server):
-    u2.app_start("org.turnwise.contacts")
+    u2.app_start("org.turncredit.contacts")
     u2(description="Create contact").click()
     u2(description="First name").click()
     u2.send_keys("Ada Ö 😀")
@@ -169,11 +169,11 @@ def test_uiautomator2_finds_children_and_swipes_along_points(u2):
 
 
 def test_uiautomator2_presses_long(u2, server):
-    u2.app_start("org.turnwise.contacts")
+    u2.app_start("org.turncredit.contacts")
     for key in ("power", "home", "app_switch"):
         u2.long_press(key)
         assert u2.info["screenOn"]
-        assert u2.app_current()["package"] == "org.turnwise.contacts"
+        assert u2.app_current()["package"] == "org.turncredit.contacts"
     u2.screen_off()
     u2.long_press("power")
     assert u2.info["screenOn"]

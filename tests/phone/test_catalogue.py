@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.phone import Phone
-from turnwise.phone.content.catalogue import Goods, SmallCatalogue, small_catalogue
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.web.sites import open_page
+from turncredit.phone import Phone
+from turncredit.phone.content.catalogue import Goods, SmallCatalogue, small_catalogue
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.web.sites import open_page
 
-BROWSER, STORE = "org.turnwise.browser", "corner-store.example"
+BROWSER, STORE = "org.turncredit.browser", "corner-store.example"
 
 
 def one_lamp(seed: int | str) -> SmallCatalogue:

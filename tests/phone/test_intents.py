@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.phone import Phone
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.phone.installed_apps import all_apps
-from turnwise.phone.shell import run_text
-from turnwise.tools.android.device import DeviceError
+from turncredit.phone import Phone
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.phone.installed_apps import all_apps
+from turncredit.phone.shell import run_text
+from turncredit.tools.android.device import DeviceError
 
 ALARM = "android.intent.extra.alarm"
 EVENT = "-a android.intent.action.INSERT -d content://com.android.calendar/events"
@@ -96,7 +96,7 @@ def test_an_intent_opens_its_app_with_what_it_carries(phone, user, arguments, sc
         "-a android.intent.action.INSERT",
         "-a android.intent.action.EDIT -d content://com.example/1",
         "-a android.intent.action.CALL",
-        "-a android.intent.action.DIAL -d tel:5 -p org.turnwise.notes",
+        "-a android.intent.action.DIAL -d tel:5 -p org.turncredit.notes",
     ],
 )
 def test_an_intent_that_nothing_matches_fails_as_on_a_device(phone, arguments):
@@ -121,7 +121,7 @@ def test_a_form_that_an_intent_filled_in_is_saved(phone, user):
         f"{EVENT} --es title Dentist --el beginTime 1697445000000 --el endTime 1697446800000 --es rrule FREQ=DAILY",
     )
     user.tap("Save")
-    row = phone.tables("org.turnwise.calendar").rows("events")[-1]
+    row = phone.tables("org.turncredit.calendar").rows("events")[-1]
     columns = ("title", "start", "end", "repeat", "calendar")
     assert [row[name] for name in columns] == [
         "Dentist",
@@ -178,12 +178,12 @@ def test_a_component_that_exists_is_started_over_adb_and_directly(phone, compone
 )
 def test_the_address_of_an_intent_is_its_data(phone, arguments):
     start(phone, f"-a android.intent.action.VIEW {arguments}")
-    assert phone.tables("org.turnwise.browser").rows("tabs")[-1]["url"].startswith("bistro-alma.example")
+    assert phone.tables("org.turncredit.browser").rows("tabs")[-1]["url"].startswith("bistro-alma.example")
 
 
 def test_whom_an_intent_calls_is_in_its_data(phone):
     start(phone, "-a android.intent.action.CALL -d 'tel:5550142?number=5550143' --es number 5550144")
-    assert phone.tables("org.turnwise.dialer").rows("calls")[-1]["number"] == "5550142"
+    assert phone.tables("org.turncredit.dialer").rows("calls")[-1]["number"] == "5550142"
 
 
 @pytest.mark.parametrize(("action", "screen"), [("VIEW", "contact"), ("EDIT", "form")])

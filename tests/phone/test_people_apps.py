@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.phone import App, Context, Phone
-from turnwise.phone.apps import dialer_calls, messages
-from turnwise.phone.content.event_times import by_day, next_occurrence, read_times
-from turnwise.phone.content.plans import digits, name_of_number, plans
-from turnwise.phone.installed_apps import all_apps
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.widgets import Screen, Text
+from turncredit.phone import App, Context, Phone
+from turncredit.phone.apps import dialer_calls, messages
+from turncredit.phone.content.event_times import by_day, next_occurrence, read_times
+from turncredit.phone.content.plans import digits, name_of_number, plans
+from turncredit.phone.installed_apps import all_apps
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.widgets import Screen, Text
 
-CONTACTS, CALENDAR = "org.turnwise.contacts", "org.turnwise.calendar"
-MESSAGES, PHONE, MAIL = "org.turnwise.messages", "org.turnwise.dialer", "org.turnwise.mail"
+CONTACTS, CALENDAR = "org.turncredit.contacts", "org.turncredit.calendar"
+MESSAGES, PHONE, MAIL = "org.turncredit.messages", "org.turncredit.dialer", "org.turncredit.mail"
 
 
 def rows(phone: Phone, package: str, table: str) -> list[dict]:

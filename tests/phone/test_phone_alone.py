@@ -9,9 +9,9 @@ from pathlib import Path
 
 import networkx
 
-from turnwise import phone
+from turncredit import phone
 
-BLOCKED = ("gymnasium", "networkx", "pydantic", "rapidfuzz", "typer", "rich", "torch", "turnwise.envs")
+BLOCKED = ("gymnasium", "networkx", "pydantic", "rapidfuzz", "typer", "rich", "torch", "turncredit.envs")
 
 PLAY = f"""
 import sys
@@ -24,11 +24,11 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 
 import socket
-from turnwise.phone import Phone
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.phone.adb.server import AdbServer
-from turnwise.phone.shell import run
-from turnwise.tools.android import AdbServerClient, parse_xml
+from turncredit.phone import Phone
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.phone.adb.server import AdbServer
+from turncredit.phone.shell import run
+from turncredit.tools.android import AdbServerClient, parse_xml
 
 phone = Phone(3)
 for app in [app.name for app in phone.apps.values() if not app.hidden]:
@@ -39,7 +39,7 @@ phone.tap(*phone.tree().find("Create contact").center)
 phone.tap(*phone.tree().find("First name").center)
 phone.text("Zoe")
 phone.tap(*phone.tree().find("Save").center)
-assert "Zoe" in [row["first"] for row in phone.tables("org.turnwise.contacts").rows("contacts")]
+assert "Zoe" in [row["first"] for row in phone.tables("org.turncredit.contacts").rows("contacts")]
 phone.launch("Browser")
 phone.tap(*phone.tree().find("Search or type address").center)
 phone.text("corner-store.example")
@@ -51,7 +51,7 @@ with AdbServer(phone) as server:
     with socket.create_connection(("127.0.0.1", server.port), timeout=10):
         pass
 assert DirectDevice(phone).dump().find("Tabs: 2 open")
-assert not any(name.split(".")[0] == "gymnasium" or name.startswith("turnwise.envs") for name in sys.modules)
+assert not any(name.split(".")[0] == "gymnasium" or name.startswith("turncredit.envs") for name in sys.modules)
 print("played")
 """
 
@@ -69,7 +69,7 @@ def test_the_block_works() -> None:
 
 def test_the_tests_of_the_phone_need_no_environment() -> None:
     files = [path for path in Path(__file__).parent.glob("*.py") if path != Path(__file__)]
-    assert [path.name for path in files if "turnwise.envs" in path.read_text(encoding="utf-8")] == []
+    assert [path.name for path in files if "turncredit.envs" in path.read_text(encoding="utf-8")] == []
     assert len(files) > 10
 
 
@@ -80,7 +80,7 @@ def test_the_rooms_of_the_phone_form_no_circle() -> None:
     for path in folder.rglob("*.py"):
         own = path.relative_to(folder).parts[0].removesuffix(".py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("turnwise.phone."):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("turncredit.phone."):
                 rooms.add_edge(own, str(node.module).split(".")[2])
     rooms.remove_edges_from([(room, room) for room in list(rooms)])
     assert list(networkx.simple_cycles(rooms)) == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.phone import Phone
+from turncredit.phone import Phone
 
-CONTACTS, CLOCK = "org.turnwise.contacts", "com.android.deskclock"
+CONTACTS, CLOCK = "org.turncredit.contacts", "com.android.deskclock"
 
 
 def rows(phone: Phone, package: str, table: str) -> list[dict]:
@@ -137,8 +137,8 @@ def test_a_stopwatch_runs_with_the_clock(phone, user):
 
 
 def test_a_date_is_picked(phone):
-    from turnwise.phone import App
-    from turnwise.phone.toolkit.widgets import DateField, Screen
+    from turncredit.phone import App
+    from turncredit.phone.toolkit.widgets import DateField, Screen
 
     def page(ctx):
         return Screen("Page", [DateField("day", "Day", "2023-10-15")])

@@ -7,15 +7,15 @@ import zlib
 
 import pytest
 
-from turnwise.phone import Phone
-from turnwise.phone.apps.expenses import cents_of, money
-from turnwise.phone.shell import run_text
-from turnwise.phone.toolkit import folders
-from turnwise.phone.toolkit.drawings import HEIGHT, KINDS, WIDTH, drawing_of, png
+from turncredit.phone import Phone
+from turncredit.phone.apps.expenses import cents_of, money
+from turncredit.phone.shell import run_text
+from turncredit.phone.toolkit import folders
+from turncredit.phone.toolkit.drawings import HEIGHT, KINDS, WIDTH, drawing_of, png
 
 NOTES = "/sdcard/Documents/Notes"
-TASKS, EXPENSES, RECIPES = "org.turnwise.tasks", "org.turnwise.expenses", "org.turnwise.recipes"
-MUSIC, GALLERY = "org.turnwise.music", "org.turnwise.gallery"
+TASKS, EXPENSES, RECIPES = "org.turncredit.tasks", "org.turncredit.expenses", "org.turncredit.recipes"
+MUSIC, GALLERY = "org.turncredit.music", "org.turncredit.gallery"
 
 
 def rows(phone: Phone, package: str, table: str) -> list[dict]:
@@ -56,7 +56,7 @@ def test_a_note_needs_a_name_of_its_own(name):
     phone = Phone(3)
     phone.write_file(f"{NOTES}/Packing list.md", b"x")
     before = files(phone)
-    phone.launch("org.turnwise.notes", "form")
+    phone.launch("org.turncredit.notes", "form")
     phone.change_page(phone.page.with_value("title", name))
     phone.tap(*phone.tree().find("Save").center)
     assert files(phone) == before
@@ -66,7 +66,7 @@ def test_a_note_needs_a_name_of_its_own(name):
 def test_an_edited_note_is_not_lost_without_a_question(phone, user):
     path = next(path for path in files(phone) if path.startswith(NOTES))
     before = files(phone)
-    phone.launch("org.turnwise.notes", "note", path=path)
+    phone.launch("org.turncredit.notes", "note", path=path)
     user.tap("Edit note")
     user.type("Text", "other")
     phone.back()

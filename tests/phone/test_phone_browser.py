@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.phone import Phone
-from turnwise.phone.screen.box import STYLES, dp
-from turnwise.phone.screen.fonts import text_width, wrap
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.web import encyclopedia, news, shop
-from turnwise.phone.web.sites import SITES, find, open_page
+from turncredit.phone import Phone
+from turncredit.phone.screen.box import STYLES, dp
+from turncredit.phone.screen.fonts import text_width, wrap
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.web import encyclopedia, news, shop
+from turncredit.phone.web.sites import SITES, find, open_page
 
-BROWSER = "org.turnwise.browser"
+BROWSER = "org.turncredit.browser"
 
 
 def rows(phone: Phone, table: str) -> list[dict]:

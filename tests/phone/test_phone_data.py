@@ -6,11 +6,11 @@ import sqlite3
 
 import pytest
 
-from turnwise.phone import Phone
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.tools.android import BadDump, Device, DeviceError, Node, parse_xml, write_xml
+from turncredit.phone import Phone
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.tools.android import BadDump, Device, DeviceError, Node, parse_xml, write_xml
 
-CONTACTS = "org.turnwise.contacts"
+CONTACTS = "org.turncredit.contacts"
 
 
 def test_a_database_is_a_real_sqlite_file(phone, tmp_path):

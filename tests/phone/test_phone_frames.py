@@ -10,17 +10,17 @@ from itertools import product
 
 import pytest
 
-from turnwise.phone import Phone
-from turnwise.phone.installed_apps import all_apps
-from turnwise.phone.screen import fonts, frames
-from turnwise.phone.screen.box import Pen, TextRow, UiBox, clip, shift
-from turnwise.phone.screen.containers import place
-from turnwise.phone.screen.parts import fixed_height
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.identity_cache import identity_cache
-from turnwise.phone.toolkit.state import AppPage
-from turnwise.phone.toolkit.tables import Database, empty_tables
-from turnwise.phone.toolkit.widgets import (
+from turncredit.phone import Phone
+from turncredit.phone.installed_apps import all_apps
+from turncredit.phone.screen import fonts, frames
+from turncredit.phone.screen.box import Pen, TextRow, UiBox, clip, shift
+from turncredit.phone.screen.containers import place
+from turncredit.phone.screen.parts import fixed_height
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.identity_cache import identity_cache
+from turncredit.phone.toolkit.state import AppPage
+from turncredit.phone.toolkit.tables import Database, empty_tables
+from turncredit.phone.toolkit.widgets import (
     Checkbox,
     Divider,
     IconButton,
@@ -31,9 +31,9 @@ from turnwise.phone.toolkit.widgets import (
     Switch,
     Text,
 )
-from turnwise.tools.android.node import Node
+from turncredit.tools.android.node import Node
 
-CALENDAR, CONTACTS = "org.turnwise.calendar", "org.turnwise.contacts"
+CALENDAR, CONTACTS = "org.turncredit.calendar", "org.turncredit.contacts"
 
 
 @pytest.fixture(autouse=True)
@@ -83,14 +83,14 @@ def test_the_day_is_read_apart_from_the_time() -> None:
     assert phone.frame is not before
 
 
-@pytest.mark.parametrize("app", ["com.android.launcher3", CALENDAR, "org.turnwise.files", "org.turnwise.messages"])
+@pytest.mark.parametrize("app", ["com.android.launcher3", CALENDAR, "org.turncredit.files", "org.turncredit.messages"])
 def test_a_kept_frame_equals_a_new_one(app: str) -> None:
     phone = shown(app)
     for change in (
         lambda: phone.advance(3600),
         lambda: phone.set_setting("user_rotation", "1"),
         lambda: phone.write_file("/sdcard/Download/new.txt", b"new"),
-        lambda: phone.tables("org.turnwise.messages").insert("sms", address="+1 555 200 0001", body="Hi", type=1),
+        lambda: phone.tables("org.turncredit.messages").insert("sms", address="+1 555 200 0001", body="Hi", type=1),
     ):
         change()
         kept = phone.xml()
@@ -100,7 +100,7 @@ def test_a_kept_frame_equals_a_new_one(app: str) -> None:
 
 
 def test_a_kept_frame_keeps_no_phone() -> None:
-    phone = shown("org.turnwise.mail")  # a list whose rows hold the context of the screen
+    phone = shown("org.turncredit.mail")  # a list whose rows hold the context of the screen
     _ = phone.frame
     gone = weakref.ref(phone)
     del phone
@@ -110,12 +110,12 @@ def test_a_kept_frame_keeps_no_phone() -> None:
 
 
 def test_content_whose_tables_wait_for_their_rows_keeps_no_phone() -> None:
-    phone = shown("org.turnwise.maps", "waiting")
+    phone = shown("org.turncredit.maps", "waiting")
     _ = phone.frame
     shared, gone = phone._content, weakref.ref(phone)
     del phone  # without the garbage collector: nothing holds the phone, not even itself
     assert gone() is None
-    assert shared.tables["org.turnwise.maps"]["reviews"].rows
+    assert shared.tables["org.turncredit.maps"]["reviews"].rows
 
 
 def test_boxes_of_a_row_of_texts_are_the_same_whenever_they_are_made() -> None:
@@ -225,8 +225,8 @@ def test_phones_of_other_apps_share_no_frames() -> None:
 def test_the_seed_that_a_screen_reads_is_one_of_its_values() -> None:
     phones = [Phone(seed) for seed in ("one", "other")]
     for phone in phones:
-        phone.launch("org.turnwise.browser", "browser")
-        phone.tables("org.turnwise.browser").update("tabs", 1, url="bistro-alma.example/menu")
+        phone.launch("org.turncredit.browser", "browser")
+        phone.tables("org.turncredit.browser").update("tabs", 1, url="bistro-alma.example/menu")
     assert phones[0].frame is not phones[1].frame
 
 

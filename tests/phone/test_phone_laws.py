@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.phone import KEY_CODES, Phone
-from turnwise.phone.installed_apps import all_apps
-from turnwise.tools.android.node import Node, parse_xml
+from turncredit.phone import KEY_CODES, Phone
+from turncredit.phone.installed_apps import all_apps
+from turncredit.tools.android.node import Node, parse_xml
 
 Act = Callable[[Phone], None]
 
@@ -159,7 +159,8 @@ def test_a_phone_does_not_notice_what_was_done_on_others_of_its_seed(before: lis
 
 def test_seeds_give_different_contents() -> None:
     contents = {
-        str([row["phone"] for row in Phone(seed).tables("org.turnwise.contacts").rows("contacts")]) for seed in range(8)
+        str([row["phone"] for row in Phone(seed).tables("org.turncredit.contacts").rows("contacts")])
+        for seed in range(8)
     }
     assert len(contents) == 8
 
@@ -180,7 +181,7 @@ def test_the_order_in_which_apps_are_opened_does_not_change_their_contents() -> 
 def test_a_change_that_is_undone_gives_the_same_state() -> None:
     phone = Phone(3)
     key = phone.state_key()
-    contacts = phone.tables("org.turnwise.contacts")
+    contacts = phone.tables("org.turncredit.contacts")
     assert phone.state_key() == key, "opening a database is not a change"
     first = contacts.rows("contacts")[0]
     contacts.update("contacts", first["_id"], last="Other")

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.phone import Phone
-from turnwise.phone.apps.maps_places import KINDS, hours_on, me, places
-from turnwise.phone.apps.maps_routes import MODES, far, route
-from turnwise.phone.apps.maps_town import HEIGHT, WIDTH, StreetPoint, Town, town
+from turncredit.phone import Phone
+from turncredit.phone.apps.maps_places import KINDS, hours_on, me, places
+from turncredit.phone.apps.maps_routes import MODES, far, route
+from turncredit.phone.apps.maps_town import HEIGHT, WIDTH, StreetPoint, Town, town
 
-MAPS, MESSAGES = "org.turnwise.maps", "org.turnwise.messages"
+MAPS, MESSAGES = "org.turncredit.maps", "org.turncredit.messages"
 SEEDS = st.integers(0, 10_000)
 
 
@@ -267,7 +267,7 @@ def test_a_place_is_saved_moved_and_removed(phone, user):
 
 def test_an_address_is_shared_in_a_message(phone, user):
     place = first(phone, "Restaurant")
-    who = phone.tables("org.turnwise.contacts").rows("contacts")[4]
+    who = phone.tables("org.turncredit.contacts").rows("contacts")[4]
     open_place(phone, user, place["name"])
     user.tap("Share")
     user.tap("Send address as message")
@@ -282,7 +282,7 @@ def test_a_place_is_called(phone, user):
     place = first(phone, "Dentist")
     open_place(phone, user, place["name"])
     user.tap("Call")
-    assert phone.page.package == "org.turnwise.dialer"
+    assert phone.page.package == "org.turncredit.dialer"
     assert user.see(place["phone"])
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.phone import App, Phone
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.widgets import Button, Dialog, Picture, Screen, Shape, Sheet, Spot, Text
+from turncredit.phone import App, Phone
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.widgets import Button, Dialog, Picture, Screen, Shape, Sheet, Spot, Text
 
 RED = (255, 0, 0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise import phone
+from turncredit import phone
 
 FOLDER = Path(phone.__file__).parent
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")

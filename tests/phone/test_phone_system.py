@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.phone import App, BrokenApp, Context, Phone, UnknownApp
-from turnwise.phone.installed_apps import all_apps
-from turnwise.phone.toolkit import state
-from turnwise.phone.toolkit.app import Provider
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.widgets import Button, Dialog, Item, Menu, Row, Screen, Text
+from turncredit.phone import App, BrokenApp, Context, Phone, UnknownApp
+from turncredit.phone.installed_apps import all_apps
+from turncredit.phone.toolkit import state
+from turncredit.phone.toolkit.app import Provider
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.widgets import Button, Dialog, Item, Menu, Row, Screen, Text
 
 
 def test_an_app_opens_from_the_drawer(phone, user):

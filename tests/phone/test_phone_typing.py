@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from turnwise.phone import KEY_CODES, Phone
+from turncredit.phone import KEY_CODES, Phone
 
-CONTACTS = "org.turnwise.contacts"
+CONTACTS = "org.turncredit.contacts"
 
 
 def open_form(phone: Phone) -> None:

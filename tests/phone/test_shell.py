@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.phone import Phone
-from turnwise.phone.adb.console import run_console_line
-from turnwise.phone.shell import InputNeeded, run, run_text
-from turnwise.phone.shell.table import command_names
-from turnwise.tools.android import parse_xml
+from turncredit.phone import Phone
+from turncredit.phone.adb.console import run_console_line
+from turncredit.phone.shell import InputNeeded, run, run_text
+from turncredit.phone.shell.table import command_names
+from turncredit.tools.android import parse_xml
 
 AWAKE = "dumpsys power | grep -o Awake"
 UI = "com.github.uiautomator/.AdbKeyboard"
 IME = "settings get secure default_input_method"
 OWN = "com.android.inputmethod/.Keyboard"
-CONTACTS_DB = "/data/data/org.turnwise.contacts/databases/contacts.db"
+CONTACTS_DB = "/data/data/org.turncredit.contacts/databases/contacts.db"
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_what_goes_wrong_is_said_with_an_exit_code(phone, command, code, message
         ("pm query-activities -a android.intent.action.VIEW -d nope:x", "No activities found\n"),
         (
             "cmd package query-activities --components -a android.intent.action.DIAL -d tel:1",
-            "org.turnwise.dialer/.Dialer\n",
+            "org.turncredit.dialer/.Dialer\n",
         ),
         (
             "cmd package query-activities --brief -a android.intent.action.MAIN -c android.intent.category.LAUNCHER"
-            " --query-flags 0 org.turnwise.contacts | tail -n 1",
-            "    org.turnwise.contacts/.MainActivity\n",
+            " --query-flags 0 org.turncredit.contacts | tail -n 1",
+            "    org.turncredit.contacts/.MainActivity\n",
         ),
     ],
 )
@@ -138,7 +138,7 @@ def test_an_endless_query_ends(phone):
 
 def test_sql_changes_the_database_of_the_app(phone, user):
     run(phone, f"sqlite3 {CONTACTS_DB} \"UPDATE contacts SET first = 'Zelda', last = 'Q' WHERE _id = 1\"")
-    assert phone.tables("org.turnwise.contacts").get("contacts", 1)["first"] == "Zelda"
+    assert phone.tables("org.turncredit.contacts").get("contacts", 1)["first"] == "Zelda"
     phone.launch("Contacts")
     user.type("Search contacts", "Zelda")
     assert user.see("Zelda Q")
@@ -147,17 +147,17 @@ def test_sql_changes_the_database_of_the_app(phone, user):
 def test_a_copied_database_can_be_changed_and_put_back(phone):
     assert run(phone, f"cp {CONTACTS_DB} /sdcard/c.db").code == 0
     assert run(phone, "sqlite3 /sdcard/c.db 'DELETE FROM contacts WHERE _id > 2'").code == 0
-    assert phone.tables("org.turnwise.contacts").count("contacts") == 42
+    assert phone.tables("org.turncredit.contacts").count("contacts") == 42
     assert run(phone, f"cp /sdcard/c.db {CONTACTS_DB}").code == 0
-    assert phone.tables("org.turnwise.contacts").count("contacts") == 2
+    assert phone.tables("org.turncredit.contacts").count("contacts") == 2
     broken = run(phone, f"echo nonsense > /sdcard/c.db; cp /sdcard/c.db {CONTACTS_DB}")
     assert b"not a database" in broken.stderr
-    assert phone.tables("org.turnwise.contacts").count("contacts") == 2
+    assert phone.tables("org.turncredit.contacts").count("contacts") == 2
 
 
 def test_content_queries_inserts_updates_and_deletes_contacts(phone):
     uri = "content://com.android.contacts/contacts"
-    contacts = phone.tables("org.turnwise.contacts")
+    contacts = phone.tables("org.turncredit.contacts")
     add = "--bind given_name:s:Grace --bind family_name:s:Hop --bind number:s:123"
     assert run(phone, f"content insert --uri {uri} {add}").code == 0
     shown = run_text(phone, f"content query --uri {uri} --projection display_name:number --where \"number='123'\"")
@@ -178,7 +178,7 @@ def test_an_intent_opens_a_form_that_is_filled_in(phone, user):
     )
     assert user.see("First name").text == "Ada"
     user.tap("Save")
-    new = phone.tables("org.turnwise.contacts").get("contacts", 43)
+    new = phone.tables("org.turncredit.contacts").get("contacts", 43)
     assert (new["first"], new["last"], new["phone"]) == ("Ada", "Byron", "1")
 
 
@@ -198,7 +198,7 @@ def test_clearing_an_app_empties_it_and_leaves_it_usable(phone, user):
             assert run_text(phone, f"pm clear {app.package}") == ("Success\n", 0)
             phone.launch(app.package)
             assert phone.tree()
-    assert phone.tables("org.turnwise.contacts").count("contacts") == 0
+    assert phone.tables("org.turncredit.contacts").count("contacts") == 0
     phone.launch("Clock")
     user.tap("Timer")
     user.tap("Stopwatch")
@@ -242,7 +242,7 @@ def test_messages_calls_and_events_are_read_through_their_providers(phone):
 
 
 EVENTS = "content://com.android.calendar/events"
-CALENDAR_DB = "/data/data/org.turnwise.calendar/databases/events.db"
+CALENDAR_DB = "/data/data/org.turncredit.calendar/databases/events.db"
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ CALENDAR_DB = "/data/data/org.turnwise.calendar/databases/events.db"
 def test_events_are_inserted_as_android_writes_them(phone, user, values, stored):
     binds = " ".join(f"--bind {value}" for value in ["title:s:Dentist", *values.split()])
     assert run_text(phone, f"content insert --uri {EVENTS} {binds}") == ("", 0)
-    row = phone.tables("org.turnwise.calendar").rows("events")[-1]
+    row = phone.tables("org.turncredit.calendar").rows("events")[-1]
     assert {name: row[name] for name in stored} == stored
     phone.launch("Calendar")
     user.see("New event")
@@ -320,12 +320,12 @@ def test_whole_days_are_shown_as_they_were_written(phone):
     times = "--bind dtstart:l:1697414400000 --bind dtend:l:1697500800000 --bind allDay:i:1"
     run(phone, f"content insert --uri {EVENTS} --bind title:s:Fair {times}")
     assert shown_event(phone, "dtstart:dtend:allDay") == "dtstart=1697414400000, dtend=1697500800000, allDay=1"
-    key = phone.tables("org.turnwise.calendar").rows("events")[-1]["_id"]
+    key = phone.tables("org.turncredit.calendar").rows("events")[-1]["_id"]
     run(phone, f"content update --uri {EVENTS}/{key} --bind description:s:Free")
     assert shown_event(phone, "dtend") == "dtend=1697500800000"
     run(phone, f"content update --uri {EVENTS}/{key} --bind allDay:i:0")
     assert shown_event(phone, "dtend:allDay") == "dtend=1697500800000, allDay=0"
-    assert phone.tables("org.turnwise.calendar").get("events", key)["end"] == "2023-10-17 00:00"
+    assert phone.tables("org.turncredit.calendar").get("events", key)["end"] == "2023-10-17 00:00"
 
 
 def test_repeated_events_show_how_long_they_last(phone):
@@ -339,7 +339,7 @@ def test_repeated_events_show_how_long_they_last(phone):
 def test_bound_nulls_are_empty(phone):
     uri = "content://com.android.contacts/contacts"
     run(phone, f"content insert --uri {uri} --bind given_name:s:Ada --bind company:n: --bind starred:n:")
-    row = phone.tables("org.turnwise.contacts").rows("contacts")[-1]
+    row = phone.tables("org.turncredit.contacts").rows("contacts")[-1]
     assert (row["company"], row["starred"]) == ("", 0)
 
 
@@ -350,11 +350,11 @@ def test_bound_nulls_are_empty(phone):
 def test_the_type_of_a_number_is_its_label(phone, bound, label, shown):
     uri = "content://com.android.contacts"
     run(phone, f"content insert --uri {uri}/raw_contacts --bind account_type:n:")
-    key = phone.tables("org.turnwise.contacts").rows("contacts")[-1]["_id"]
+    key = phone.tables("org.turncredit.contacts").rows("contacts")[-1]["_id"]
     number = f"--bind raw_contact_id:i:{key} --bind mimetype:s:vnd.android.cursor.item/phone_v2 --bind data1:s:555"
     data2 = f"--bind data2:i:{bound}" if bound else ""
     assert run_text(phone, f"content insert --uri {uri}/data {number} {data2}") == ("", 0)
-    assert phone.tables("org.turnwise.contacts").get("contacts", key)["label"] == label
+    assert phone.tables("org.turncredit.contacts").get("contacts", key)["label"] == label
     asked = f'content query --uri {uri}/data --projection data1:data2 --where "raw_contact_id={key} AND data2={shown}"'
     assert run_text(phone, asked) == (f"Row: 0 data1=555, data2={shown}\n", 0)
 
@@ -370,11 +370,11 @@ def test_the_type_of_a_number_is_its_label(phone, bound, label, shown):
     ],
 )
 def test_a_change_of_the_data_of_a_contact_keeps_what_it_does_not_name(phone, kind, bound, changed):
-    before = phone.tables("org.turnwise.contacts").get("contacts", 3)
+    before = phone.tables("org.turncredit.contacts").get("contacts", 3)
     where = f"raw_contact_id=3 AND mimetype='vnd.android.cursor.item/{kind}'"
     update = f'content update --uri content://com.android.contacts/data --bind {bound} --where "{where}"'
     assert run_text(phone, update) == ("", 0)
-    assert phone.tables("org.turnwise.contacts").get("contacts", 3) == {**before, **changed}
+    assert phone.tables("org.turncredit.contacts").get("contacts", 3) == {**before, **changed}
 
 
 def test_a_command_that_reads_waits_for_its_input(phone):
@@ -428,13 +428,13 @@ def test_contacts_are_written_as_rows_of_data_as_on_a_device():
     for kind, text in (("name", "Mona Lindt"), ("phone_v2", "5550123")):
         data = f"--bind raw_contact_id:i:{key} --bind mimetype:s:vnd.android.cursor.item/{kind} --bind 'data1:s:{text}'"
         assert run_text(phone, f"content insert --uri {uri}/data {data}") == ("", 0)
-    row = phone.tables("org.turnwise.contacts").get("contacts", key)
+    row = phone.tables("org.turncredit.contacts").get("contacts", key)
     assert (row["first"], row["last"], row["phone"]) == ("Mona", "Lindt", "5550123")
     where = f"--where \"raw_contact_id={key} AND mimetype LIKE '%phone_v2'\""
     shown = run_text(phone, f"content query --uri {uri}/data --projection data1 {where}")
     assert shown == ("Row: 0 data1=5550123\n", 0)
     run_text(phone, f"content delete --uri {uri}/data {where}")
-    assert phone.tables("org.turnwise.contacts").get("contacts", key)["phone"] == ""
+    assert phone.tables("org.turncredit.contacts").get("contacts", key)["phone"] == ""
     bad = f"content insert --uri {uri}/data --bind raw_contact_id:i:{key} --bind mimetype:s:photo"
     assert "mimetype must be" in run_text(phone, bad)[0]
     unknown = bad.replace(f":{key}", ":99999").replace(":photo", ":vnd.android.cursor.item/name")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.phone import App, BrokenApp, Context, Phone
-from turnwise.phone.shell import run, run_text
-from turnwise.phone.storage import Storage
-from turnwise.phone.toolkit.handlers import do
-from turnwise.phone.toolkit.widgets import Button, Screen, Text
+from turncredit.phone import App, BrokenApp, Context, Phone
+from turncredit.phone.shell import run, run_text
+from turncredit.phone.storage import Storage
+from turncredit.phone.toolkit.handlers import do
+from turncredit.phone.toolkit.widgets import Button, Screen, Text
 
-TASKS = "/data/data/org.turnwise.tasks/databases/tasks.db"
-EVENTS = "/data/data/org.turnwise.calendar/databases/events.db"
+TASKS = "/data/data/org.turncredit.tasks/databases/tasks.db"
+EVENTS = "/data/data/org.turncredit.calendar/databases/events.db"
 
 
 def sql(phone: Phone, path: str, statement: str) -> tuple[str, int]:
@@ -22,7 +22,7 @@ def sql(phone: Phone, path: str, statement: str) -> tuple[str, int]:
 def test_columns_that_sql_leaves_out_or_sets_to_null_are_empty(phone, user, extra):
     nulls = ", NULL" * extra.count(",")
     assert sql(phone, TASKS, f"INSERT INTO tasks(title, list{extra}) VALUES('x', 1{nulls})") == ("", 0)
-    row = phone.tables("org.turnwise.tasks").rows("tasks")[-1]
+    row = phone.tables("org.turncredit.tasks").rows("tasks")[-1]
     assert [row[name] for name in ("title", "list", "note", "done", "due", "priority")] == ["x", 1, "", 0, "", ""]
     phone.launch("Tasks")
     phone.swipe(500, 2000, 500, 200)
@@ -45,7 +45,7 @@ def test_a_value_that_does_not_fit_its_column_is_refused(phone, value, message):
 
 def test_numbers_take_the_type_of_their_column(phone):
     sql(phone, TASKS, "INSERT INTO tasks(title, list) VALUES(5, '2')")
-    row = phone.tables("org.turnwise.tasks").rows("tasks")[-1]
+    row = phone.tables("org.turncredit.tasks").rows("tasks")[-1]
     assert (row["title"], row["list"]) == ("5", 2)
 
 
@@ -73,7 +73,7 @@ def test_an_app_that_fails_on_data_from_outside_stops_and_can_be_left(phone, use
     user.see("Calendar keeps stopping")
     phone.screenshot((108, 240))
     assert (
-        "FATAL EXCEPTION: org.turnwise.calendar: calendar() failed with ValueError" in run_text(phone, "logcat -d")[0]
+        "FATAL EXCEPTION: org.turncredit.calendar: calendar() failed with ValueError" in run_text(phone, "logcat -d")[0]
     )
     user.tap(leave) if leave == "Close app" else getattr(phone, leave)()
     assert phone.page.screen == "home"
@@ -130,7 +130,7 @@ def test_an_action_that_fails_stops_the_app_only_when_adb_works_on_the_phone(use
 
 
 def test_a_database_that_is_pushed_stops_an_app_too(phone, user):
-    connection = phone.database("org.turnwise.calendar")
+    connection = phone.database("org.turncredit.calendar")
     connection.execute("INSERT INTO events(title, start, end) VALUES('x', 'soon', 'later')")
     Storage(phone).write(EVENTS, connection.serialize())
     phone.launch("Calendar")

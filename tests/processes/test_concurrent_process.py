@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from toys.waiting import eventually, gone
 
-from turnwise.processes.concurrent_process import ConcurrentProcess, SlowCall
-from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied
-from turnwise.processes.failures import message_of
+from turncredit.processes.concurrent_process import ConcurrentProcess, SlowCall
+from turncredit.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied
+from turncredit.processes.failures import message_of
 
 pytestmark = pytest.mark.waits
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from turnwise.processes import endings
-from turnwise.processes.endings import ENDINGS, stop_at_endings
-from turnwise.training.learner.interruption import uninterrupted
+from turncredit.processes import endings
+from turncredit.processes.endings import ENDINGS, stop_at_endings
+from turncredit.training.learner.interruption import uninterrupted
 
 
 @pytest.fixture(autouse=True)

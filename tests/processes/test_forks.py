@@ -9,8 +9,8 @@ import time
 import pytest
 from toys.waiting import gone
 
-from turnwise.processes.child_process import CallFailed, ProcessDied
-from turnwise.processes.forks import ForkedProcess, ForkPipe
+from turncredit.processes.child_process import CallFailed, ProcessDied
+from turncredit.processes.forks import ForkedProcess, ForkPipe
 
 
 def test_a_fork_works_on_what_this_process_holds() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from turnwise.processes.concurrent_process import ConcurrentProcess
-from turnwise.processes.garbage_collection import NEW_OBJECTS, collect_garbage_less_often
+from turncredit.processes.concurrent_process import ConcurrentProcess
+from turncredit.processes.garbage_collection import NEW_OBJECTS, collect_garbage_less_often
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +45,8 @@ def test_worker_processes_collect_less_often() -> None:
 
 
 def test_the_program_collects_less_often() -> None:
-    code = "import gc, sys; from turnwise.cli import main as m; m.app = lambda: print(gc.get_threshold()[0]); m.main()"
+    code = (
+        "import gc, sys; from turncredit.cli import main as m; m.app = lambda: print(gc.get_threshold()[0]); m.main()"
+    )
     found = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == [str(NEW_OBJECTS)]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from turnwise.processes.memory_use import memory_use
+from turncredit.processes.memory_use import memory_use
 
 
 def cards(*, initialized=True, peaks=(), free_and_total=()):

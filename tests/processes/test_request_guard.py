@@ -17,19 +17,19 @@ from typing import Any
 import pytest
 from toys.report_runs import write_run
 
-from turnwise.cli.main import app as turnwise
-from turnwise.envs.shop.sources import GeneratedProducts
-from turnwise.processes.request_guard import RequestRules, refusal, rules_for
-from turnwise.processes.serving import serve_in_thread
-from turnwise.report.run_report.report_data import open_report
-from turnwise.report.run_report.server import LiveServer
-from turnwise.tools.browser.static_site import StaticSite
-from turnwise.tools.retrieval.library import Library
-from turnwise.tools.retrieval.passages import Passage, Passages
-from turnwise.tools.retrieval.server import create_app as search_app
+from turncredit.cli.main import app as turncredit
+from turncredit.envs.shop.sources import GeneratedProducts
+from turncredit.processes.request_guard import RequestRules, refusal, rules_for
+from turncredit.processes.serving import serve_in_thread
+from turncredit.report.run_report.report_data import open_report
+from turncredit.report.run_report.server import LiveServer
+from turncredit.tools.browser.static_site import StaticSite
+from turncredit.tools.retrieval.library import Library
+from turncredit.tools.retrieval.passages import Passage, Passages
+from turncredit.tools.retrieval.server import create_app as search_app
 
 for package in ("fastapi", "jinja2", "uvicorn"):
-    pytest.importorskip(package, reason="needs turnwise[serve]")
+    pytest.importorskip(package, reason="needs turncredit[serve]")
 
 LOCAL = rules_for("127.0.0.1")
 OPEN = rules_for("0.0.0.0", ["Search.Example"])
@@ -109,8 +109,8 @@ def search(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def shop(folder: Path) -> Iterator[str]:
-    from turnwise.envs.shop.env import WebShopEnv
-    from turnwise.envs.shop.site.app import create_app
+    from turncredit.envs.shop.env import WebShopEnv
+    from turncredit.envs.shop.site.app import create_app
 
     env = WebShopEnv(GeneratedProducts(level="tiny"))
     with serve_in_thread(create_app(env.shop, env.source)) as url:
@@ -119,7 +119,7 @@ def shop(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def androidworld(folder: Path) -> Iterator[str]:
-    from turnwise.envs.android.androidworld_server import create_app
+    from turncredit.envs.android.androidworld_server import create_app
 
     with serve_in_thread(create_app()) as url:
         yield url
@@ -127,8 +127,8 @@ def androidworld(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def phone(folder: Path) -> Iterator[str]:
-    from turnwise.envs.android.site.app import create_app
-    from turnwise.envs.android.site.player import Choice, PhonePlayer
+    from turncredit.envs.android.site.app import create_app
+    from turncredit.envs.android.site.player import Choice, PhonePlayer
 
     player = PhonePlayer(Choice(free=True, seed=0))
     try:
@@ -254,10 +254,10 @@ def test_pages_of_other_sites_open_no_websocket(tmp_path: Path) -> None:
 
 def test_a_page_of_another_site_buys_nothing(tmp_path: Path) -> None:
     """An image whose address is a purchase would else add a demonstration to a training file."""
-    from turnwise.cli.serving.commands import _environment, _saver
-    from turnwise.envs.shop.session import Page
-    from turnwise.envs.shop.site.addresses import href
-    from turnwise.envs.shop.site.app import create_app
+    from turncredit.cli.serving.commands import _environment, _saver
+    from turncredit.envs.shop.session import Page
+    from turncredit.envs.shop.site.addresses import href
+    from turncredit.envs.shop.site.app import create_app
 
     options = {"level": "tiny", "split": "train", "goals": None}
     env = _environment([], options, reward="original", seed=0, observation="text")
@@ -271,7 +271,7 @@ def test_a_page_of_another_site_buys_nothing(tmp_path: Path) -> None:
 
 
 def test_names_are_added_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not turnwise(["serve", "search", "--help"], standalone_mode=False)
+    assert not turncredit(["serve", "search", "--help"], standalone_mode=False)
     assert "--name" in capsys.readouterr().out
 
 
@@ -315,8 +315,8 @@ def test_a_large_request_leaves_the_others_their_turn() -> None:
 
 def test_a_page_speaks_no_adb_and_no_console(tmp_path: Path) -> None:
     """The body of a request to their ports would else be read as commands."""
-    from turnwise.phone import Phone
-    from turnwise.phone.adb.server import AdbServer
+    from turncredit.phone import Phone
+    from turncredit.phone.adb.server import AdbServer
 
     phone = Phone(seed=0)
     with AdbServer(phone, console_port=0) as server:

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from toys.waiting import gone
 
-from turnwise.cli.main import app
-from turnwise.processes import serving_workers
-from turnwise.processes.serving import PortInUse, listen
-from turnwise.processes.serving_workers import WorkersFailed, listen_for_workers, serve_with_workers
+from turncredit.cli.main import app
+from turncredit.processes import serving_workers
+from turncredit.processes.serving import PortInUse, listen
+from turncredit.processes.serving_workers import WorkersFailed, listen_for_workers, serve_with_workers
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "uvicorn"):
-    pytest.importorskip(package, reason="needs turnwise[serve]")
+    pytest.importorskip(package, reason="needs turncredit[serve]")
 
 PATIENT = 120.0
 
@@ -39,7 +39,18 @@ def corpus(tmp_path: Path) -> Path:
 @contextmanager
 def service(corpus: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command with two workers, and its URL."""
-    line = [sys.executable, "-m", "turnwise.cli.main", "serve", "search", str(corpus), "--port", "0", "--workers", "2"]
+    line = [
+        sys.executable,
+        "-m",
+        "turncredit.cli.main",
+        "serve",
+        "search",
+        str(corpus),
+        "--port",
+        "0",
+        "--workers",
+        "2",
+    ]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

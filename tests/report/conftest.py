@@ -11,8 +11,8 @@ from toys.commands import Call, run_command
 
 
 @pytest.fixture(scope="session")
-def turnwise() -> Call:
-    """Run a command in this process: `turnwise("report", folder)`."""
+def turncredit() -> Call:
+    """Run a command in this process: `turncredit("report", folder)`."""
     return run_command
 
 
@@ -22,7 +22,7 @@ def browser() -> Iterator[Any]:
     need_chromium()
     from playwright.sync_api import sync_playwright
 
-    from turnwise.tools.browser import find_browser
+    from turncredit.tools.browser import find_browser
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(find_browser()))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from turnwise.report import figures
-from turnwise.report.figures import Curve, Estimate, save_curves_and_dots
+from turncredit.report import figures
+from turncredit.report.figures import Curve, Estimate, save_curves_and_dots
 
 FigureCanvasAgg = pytest.importorskip("matplotlib.backends.backend_agg").FigureCanvasAgg
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.report.figures import save_curves
-from turnwise.report.plots import Curve, PlotFrame, segment, terminal_plot
+from turncredit.report.figures import save_curves
+from turncredit.report.plots import Curve, PlotFrame, segment, terminal_plot
 
 FRAME = PlotFrame(0.0, 10.0, 0.0, 1.0, 21, 41)
 

@@ -12,13 +12,13 @@ import pytest
 from toys.commands import one_sentence
 from toys.report_runs import episode, episodes, turn, write_iteration, write_run
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import grouped
-from turnwise.report.run_report import iterations
-from turnwise.report.run_report.endings import ending
-from turnwise.report.run_report.html import by_halves, complete_page, escaped
-from turnwise.report.run_report.report_data import ReportData, open_report
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import grouped
+from turncredit.report.run_report import iterations
+from turncredit.report.run_report.endings import ending
+from turncredit.report.run_report.html import by_halves, complete_page, escaped
+from turncredit.report.run_report.report_data import ReportData, open_report
 
 
 @pytest.fixture
@@ -151,11 +151,13 @@ def test_the_recorded_command_is_shown_or_else_the_equivalent_one(run: Path) -> 
     data = data_of(run)
     data.refresh()
     about = data.since(0)["parts"]["run"]
-    assert (about["command"], about["recorded"]) == ("turnwise train run/run.toml", False)
-    (run / "commands.txt").write_text("turnwise train mine.toml train.lr=0.001\nturnwise train mine.toml --resume\n")
+    assert (about["command"], about["recorded"]) == ("turncredit train run/run.toml", False)
+    (run / "commands.txt").write_text(
+        "turncredit train mine.toml train.lr=0.001\nturncredit train mine.toml --resume\n"
+    )
     data.refresh()
     about = data.since(0)["parts"]["run"]
-    assert (about["command"], about["recorded"]) == ("turnwise train mine.toml train.lr=0.001", True)
+    assert (about["command"], about["recorded"]) == ("turncredit train mine.toml train.lr=0.001", True)
 
 
 def test_after_an_iteration_was_taken_back_everything_is_sent_again(run: Path) -> None:
@@ -218,7 +220,7 @@ def test_numbers_that_json_cannot_hold_become_null() -> None:
     assert tokens["groups"]["0"]["members"][0]["logprob"] == [[None, -1]]
 
 
-def test_torn_and_foreign_files_leave_notes_and_everything_whole(run: Path, tmp_path: Path, turnwise: Any) -> None:
+def test_torn_and_foreign_files_leave_notes_and_everything_whole(run: Path, tmp_path: Path, turncredit: Any) -> None:
     whole = (run / "trajectories" / "000003.jsonl.gz").read_bytes()
     (run / "trajectories" / "000003.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     other = json.dumps({"version": 99})
@@ -227,7 +229,7 @@ def test_torn_and_foreign_files_leave_notes_and_everything_whole(run: Path, tmp_
     (run / "meta.json").write_text("{")
     with (run / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"phase": "tra')
-    result = turnwise("report", run, "--output", tmp_path / "out.html")
+    result = turncredit("report", run, "--output", tmp_path / "out.html")
     assert result.code == 0
     for part in ("version 99", "000002.json is left out", "meta.json", "the 0 episodes before it are shown"):
         assert part in result.err
@@ -236,28 +238,28 @@ def test_torn_and_foreign_files_leave_notes_and_everything_whole(run: Path, tmp_
     assert content["parts"]["run"]["notes"]
 
 
-def test_a_file_of_trajectories_of_any_trainer(run: Path, tmp_path: Path, turnwise: Any) -> None:
-    result = turnwise("report", run / "trajectories" / "000001.jsonl.gz", "--output", tmp_path / "one.html")
+def test_a_file_of_trajectories_of_any_trainer(run: Path, tmp_path: Path, turncredit: Any) -> None:
+    result = turncredit("report", run / "trajectories" / "000001.jsonl.gz", "--output", tmp_path / "one.html")
     assert result.code == 0, result.err
     assert len(stored((tmp_path / "one.html").read_text())["parts"]["iteration/0"]["groups"]) == 3
 
 
-def test_a_run_that_has_only_begun(tmp_path: Path, turnwise: Any) -> None:
+def test_a_run_that_has_only_begun(tmp_path: Path, turncredit: Any) -> None:
     run = tmp_path / "new"
     run.mkdir()
     (run / "metrics.jsonl").write_text("")
-    result = turnwise("report", run, "--output", tmp_path / "new.html")
+    result = turncredit("report", run, "--output", tmp_path / "new.html")
     assert result.code == 0
     assert "no trajectories" in result.err
 
 
-def test_bad_input_is_one_sentence(run: Path, tmp_path: Path, turnwise: Any) -> None:
-    one_sentence(turnwise("report", tmp_path / "nothing"), "does not exist")
+def test_bad_input_is_one_sentence(run: Path, tmp_path: Path, turncredit: Any) -> None:
+    one_sentence(turncredit("report", tmp_path / "nothing"), "does not exist")
     (tmp_path / "empty").mkdir()
-    one_sentence(turnwise("report", tmp_path / "empty"), "holds no run")
+    one_sentence(turncredit("report", tmp_path / "empty"), "holds no run")
     (tmp_path / "nothing.jsonl").touch()
-    one_sentence(turnwise("report", tmp_path / "nothing.jsonl"), "holds no trajectory")
-    one_sentence(turnwise("report", run, "--output", tmp_path / "no" / "x.html"), "does not exist")
-    one_sentence(turnwise("report", run, "--live", "--output", tmp_path / "x.html"), "--live")
-    one_sentence(turnwise("report", run, "--against", tmp_path), "no evaluations")
-    one_sentence(turnwise("report", run, "--credit", "gigpoo"), "gigpo")
+    one_sentence(turncredit("report", tmp_path / "nothing.jsonl"), "holds no trajectory")
+    one_sentence(turncredit("report", run, "--output", tmp_path / "no" / "x.html"), "does not exist")
+    one_sentence(turncredit("report", run, "--live", "--output", tmp_path / "x.html"), "--live")
+    one_sentence(turncredit("report", run, "--against", tmp_path), "no evaluations")
+    one_sentence(turncredit("report", run, "--credit", "gigpoo"), "gigpo")

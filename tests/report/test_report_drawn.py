@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from toys.report_runs import episode, episodes, turn, visit, write_iteration, write_run
 
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, grouped
-from turnwise.report.run_report import iterations
-from turnwise.report.run_report.html import complete_page
-from turnwise.report.run_report.report_data import open_report
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, grouped
+from turncredit.report.run_report import iterations
+from turncredit.report.run_report.html import complete_page
+from turncredit.report.run_report.report_data import open_report
 
 RULE = "<b>until_mixed</b>"
 NUMBERS = {"distinct_tasks": 3, "sampled_turns": 40, "rounds": 1.5, "groups_dropped": 1, "stored": 12, "replayed": 4}

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from toys.report_runs import write_run
 
-from turnwise.report import ReportError, compare_credit, report_page, write_credit_picture, write_report
+from turncredit.report import ReportError, compare_credit, report_page, write_credit_picture, write_report
 
 SCRIPT = """
 import sys
-from turnwise.report import ReportError, compare_credit, save_curves, write_credit_picture, write_report
+from turncredit.report import ReportError, compare_credit, save_curves, write_credit_picture, write_report
 folder, out = sys.argv[1:]
 notes = write_report(folder, f"{out}/page.html", credit=["gigpo"])
 task = write_credit_picture(folder, f"{out}/graph.svg", "gigpo,grpo")
@@ -22,7 +22,7 @@ try:
     write_report(f"{folder}/nothing", f"{out}/no.html")
 except ReportError as error:
     print(error)
-print([name for name in sys.modules if name == "typer" or name.startswith("turnwise.cli")])
+print([name for name in sys.modules if name == "typer" or name.startswith("turncredit.cli")])
 """
 
 

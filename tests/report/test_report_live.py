@@ -12,9 +12,9 @@ from typing import Any
 
 from toys.report_runs import episode, turn, write_iteration, write_run
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.report.run_report.report_data import open_report
-from turnwise.report.run_report.server import LiveServer
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.report.run_report.report_data import open_report
+from turncredit.report.run_report.server import LiveServer
 
 
 @contextmanager

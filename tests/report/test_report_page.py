@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from toys.report_runs import episode, evaluation, turn, visit, write_iteration, write_run
 
-from turnwise.evaluation.comparison import compare
-from turnwise.report.run_report.html import complete_page
-from turnwise.report.run_report.report_data import open_report
+from turncredit.evaluation.comparison import compare
+from turncredit.report.run_report.html import complete_page
+from turncredit.report.run_report.report_data import open_report
 
 ATTACKS = [
     "<script>window.hacked=1</script>",
@@ -334,8 +334,8 @@ def test_parts_of_a_mixture_have_curves_and_tables(tab: Any, tmp_path: Path) -> 
     (run / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in lines))
     for stored in (run / "evaluations").iterdir():
         content = json.loads(stored.read_text())
-        tables = [{"id": "turnwise/Household-v0", "name": name} for name in ("household", "search")]
-        content["panel"] |= {"env": "turnwise/Mixture-v0", "kwargs": {"parts": tables}}
+        tables = [{"id": "turncredit/Household-v0", "name": name} for name in ("household", "search")]
+        content["panel"] |= {"env": "turncredit/Mixture-v0", "kwargs": {"parts": tables}}
         for number, row in enumerate(content["rows"]):
             row["task"] = f"{('household', 'search')[number % 2]}/{row['task']}"
         content["panel"]["tasks"] = [row["task"] for row in content["rows"]]

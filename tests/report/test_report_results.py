@@ -14,18 +14,18 @@ from toys.benchmarks import SUITE, Flaky, register_toys
 from toys.commands import one_sentence
 from toys.report_runs import evaluation, visit, write_iteration, write_run
 
-from turnwise.ablation.plan import open_folder, plan
-from turnwise.ablation.results import ablation_results
-from turnwise.evaluation.benchmark_card import Card
-from turnwise.report.run_report.html import complete_page
-from turnwise.report.run_report.report_data import open_report
-from turnwise.training.config.run import Run
+from turncredit.ablation.plan import open_folder, plan
+from turncredit.ablation.results import ablation_results
+from turncredit.evaluation.benchmark_card import Card
+from turncredit.report.run_report.html import complete_page
+from turncredit.report.run_report.report_data import open_report
+from turncredit.training.config.run import Run
 
 MORE = '[[panels]]\nname = "absent"\nenv = "toys/Absent-v0"\nepisodes = 2\n'
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory, turnwise: Any) -> Path:
+def bench(tmp_path_factory: pytest.TempPathFactory, turncredit: Any) -> Path:
     """The folder of a benchmark of two panels that were played, and one that could not be."""
     register_toys()
     folder = tmp_path_factory.mktemp("bench")
@@ -33,7 +33,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory, turnwise: Any) -> Path:
     with ThreadPoolExecutor(1) as pool:  # the thread of the tests may have Playwright's event loop
         for player in ("random", "expert"):
             said = pool.submit(
-                turnwise, "bench", player, "--suite", folder / "tiny.toml", "--output", folder / player
+                turncredit, "bench", player, "--suite", folder / "tiny.toml", "--output", folder / player
             ).result()
             assert said.code == 0, said.err
     return folder / "random"
@@ -43,7 +43,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory, turnwise: Any) -> Path:
 def ablation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an ablation of two arms and three seeds, of which one run has only begun."""
     folder = tmp_path_factory.mktemp("ablation") / "credit"
-    run = Run.parse({"name": "credit", "env": {"id": "turnwise/Household-v0"}}, [])
+    run = Run.parse({"name": "credit", "env": {"id": "turncredit/Household-v0"}}, [])
     made = plan(run, ["credit=grpo,gigpo", "seeds=3"], folder)
     outcomes = {
         ("grpo", 0): "110000000000", ("grpo", 1): "100000000000", ("grpo", 2): "110000000001",
@@ -87,13 +87,15 @@ def test_the_numbers_of_a_benchmark_are_those_of_its_card(bench: Path) -> None:
     assert parts["run"]["command"] == card.about["command"]
 
 
-def test_episodes_that_ended_as_errors(tab: Any, turnwise: Any, tmp_path: Path) -> None:
+def test_episodes_that_ended_as_errors(tab: Any, turncredit: Any, tmp_path: Path) -> None:
     register_toys()
     suite = '[[panels]]\nname = "flaky"\nenv = "toys/Flaky-v0"\nepisodes = 2\nagent = { max_turns = 5 }\n'
     (tmp_path / "flaky.toml").write_text(suite, encoding="utf-8")
     folder, Flaky.left = tmp_path / "flaky", 3  # both fail, and the first of them once more
     with ThreadPoolExecutor(1) as pool:
-        said = pool.submit(turnwise, "bench", "random", "--suite", tmp_path / "flaky.toml", "--output", folder).result()
+        said = pool.submit(
+            turncredit, "bench", "random", "--suite", tmp_path / "flaky.toml", "--output", folder
+        ).result()
     assert said.code == 0, said.err
     assert len((folder / "flaky.jsonl").read_text().splitlines()) == 4
     data = open_report(folder)
@@ -173,7 +175,7 @@ def test_two_cards_are_compared_task_by_task(tab: Any, bench: Path) -> None:
 
 
 def test_the_numbers_of_an_ablation_are_those_of_its_results(ablation: Path) -> None:
-    from turnwise.ablation.plan import read_plan
+    from turncredit.ablation.plan import read_plan
 
     data = open_report(ablation)
     data.refresh()
@@ -298,16 +300,16 @@ def test_no_page_of_results_is_wider_than_a_phone(browser: Any, bench: Path, abl
     context.close()
 
 
-def test_bad_folders_are_one_sentence(bench: Path, ablation: Path, tmp_path: Path, turnwise: Any) -> None:
-    one_sentence(turnwise("report", bench, "--against", tmp_path), "holds no card.json")
-    one_sentence(turnwise("report", ablation, "--against", bench), "compared already")
+def test_bad_folders_are_one_sentence(bench: Path, ablation: Path, tmp_path: Path, turncredit: Any) -> None:
+    one_sentence(turncredit("report", bench, "--against", tmp_path), "holds no card.json")
+    one_sentence(turncredit("report", ablation, "--against", bench), "compared already")
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "plan.json").write_text("{")
-    one_sentence(turnwise("report", broken), "plan.json is not the plan of an ablation")
+    one_sentence(turncredit("report", broken), "plan.json is not the plan of an ablation")
     torn = tmp_path / "torn"
     torn.mkdir()
     (torn / "card.json").write_text(json.dumps({"version": 1}))
-    said = turnwise("report", torn, "--output", tmp_path / "torn.html")
+    said = turncredit("report", torn, "--output", tmp_path / "torn.html")
     assert said.code == 0, said.err
     assert "the card is left out" in said.err

@@ -18,28 +18,28 @@ from PIL import Image
 from toys.commands import one_sentence
 from toys.report_runs import write_run
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.content import ImagePart
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers import Expert
-from turnwise.agents.trajectory import Trajectory
-from turnwise.envs import make
-from turnwise.report import report_page
-from turnwise.report.run_report.report_data import open_report
-from turnwise.report.run_report.screens import Screens
-from turnwise.report.run_report.server import LiveServer
+from turncredit.agents.agent import Agent
+from turncredit.agents.content import ImagePart
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers import Expert
+from turncredit.agents.trajectory import Trajectory
+from turncredit.envs import make
+from turncredit.report import report_page
+from turncredit.report.run_report.report_data import open_report
+from turncredit.report.run_report.screens import Screens
+from turncredit.report.run_report.server import LiveServer
 
-TOML = 'name = "phone"\n[env]\nid = "turnwise/Android-v0"\n[env.kwargs]\napps = ["Clock"]\n'
+TOML = 'name = "phone"\n[env]\nid = "turncredit/Android-v0"\n[env.kwargs]\napps = ["Clock"]\n'
 
 
 @pytest.fixture(scope="module")
 def played() -> list[Trajectory]:
     """Two episodes of an expert on a phone, as text."""
-    env = make("turnwise/Android-v0", apps=["Clock"])
+    env = make("turncredit/Android-v0", apps=["Clock"])
     tasks = env.unwrapped.task_ids(2)  # type: ignore[attr-defined]
     env.close()
-    groups = rollout(Agent(max_turns=15), Expert(), tasks, make=lambda: make("turnwise/Android-v0", apps=["Clock"]))
+    groups = rollout(Agent(max_turns=15), Expert(), tasks, make=lambda: make("turncredit/Android-v0", apps=["Clock"]))
     return [one for group in groups for one in group.trajectories]
 
 
@@ -84,10 +84,10 @@ def test_a_number_of_screens(tmp_path: Path, played: list[Trajectory]) -> None:
     assert list(screens.groups) == ["0"]
 
 
-def test_environments_without_screens_say_so(tmp_path: Path, turnwise: Any) -> None:
+def test_environments_without_screens_say_so(tmp_path: Path, turncredit: Any) -> None:
     run = write_run(tmp_path / "text", iterations=1)
-    one_sentence(turnwise("report", run, "--output", tmp_path / "x.html", "--screens", "2"), "has no pictures")
-    one_sentence(turnwise("report", run, "--live", "--screens", "2"), "--live")
+    one_sentence(turncredit("report", run, "--output", tmp_path / "x.html", "--screens", "2"), "has no pictures")
+    one_sentence(turncredit("report", run, "--live", "--screens", "2"), "--live")
 
 
 def test_touches_are_where_the_actions_were(tmp_path: Path, played: list[Trajectory]) -> None:
@@ -112,10 +112,10 @@ SEEN_TOML = TOML + 'observation = "screen"\nformat = "none"\nsize = [108, 240]\n
 @pytest.fixture(scope="module")
 def seen() -> list[Trajectory]:
     """Two episodes of an expert that sees the screen alone."""
-    env = make("turnwise/Android-v0", **SEEN)
+    env = make("turncredit/Android-v0", **SEEN)
     tasks = env.unwrapped.task_ids(2)  # type: ignore[attr-defined]
     env.close()
-    groups = rollout(Agent(max_turns=30), Expert(), tasks, make=lambda: make("turnwise/Android-v0", **SEEN))
+    groups = rollout(Agent(max_turns=30), Expert(), tasks, make=lambda: make("turncredit/Android-v0", **SEEN))
     return [member for group in groups for member in group.trajectories]
 
 

@@ -11,18 +11,18 @@ import pytest
 from toys.corridor import Corridor
 from toys.wanderer import Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Group, grouped
-from turnwise.report.credit_settings import credit_settings
-from turnwise.report.run_report import iterations
-from turnwise.report.truth_scores import score_rules
-from turnwise.training.truth.fork_records import ForkFile, truth_file
-from turnwise.training.truth.forking import ForkPlayer
-from turnwise.training.truth.measuring import TruthOptions, TruthTable, measure
+from turncredit.agents.agent import Agent
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Group, grouped
+from turncredit.report.credit_settings import credit_settings
+from turncredit.report.run_report import iterations
+from turncredit.report.truth_scores import score_rules
+from turncredit.training.truth.fork_records import ForkFile, truth_file
+from turncredit.training.truth.forking import ForkPlayer
+from turncredit.training.truth.measuring import TruthOptions, TruthTable, measure
 
 AGENT = Agent(max_turns=8)
 
@@ -104,11 +104,11 @@ def test_a_damaged_file_of_forks_leaves_a_note(folder: Path, tmp_path: Path) -> 
     assert turns["notes"][0].startswith("the truth is left out")
 
 
-def test_the_page_shows_forest_and_scatter(folder: Path, turnwise: Any, tab: Any, tmp_path: Path) -> None:
+def test_the_page_shows_forest_and_scatter(folder: Path, turncredit: Any, tab: Any, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        said = turnwise("report", folder, "--output", page, "--credit", "grpo,gigpo")
+        said = turncredit("report", folder, "--output", page, "--credit", "grpo,gigpo")
     assert said.code == 0, said.err
     tab.goto(f"{page.as_uri()}#/group/1/0")
     tab.wait_for_selector(".forest")

@@ -1,7 +1,7 @@
 """What a run cost, from its events."""
 
-from turnwise.cli.progress import line
-from turnwise.report.run_effort import effort_rows
+from turncredit.cli.progress import line
+from turncredit.report.run_effort import effort_rows
 
 GIB = 2**30
 

@@ -9,9 +9,9 @@ import pytest
 from toys.commands import run_command
 from toys.report_runs import episode, turn, write_iteration
 
-from turnwise.report import compare_credit
-from turnwise.report.run_report import iterations
-from turnwise.report.run_report.settings import settings_of
+from turncredit.report import compare_credit
+from turncredit.report.run_report import iterations
+from turncredit.report.run_report.settings import settings_of
 
 LONG, SHORT = "open-1#0@5", "open-1#1@5"
 CREDIT = '[credit]\nmethod = "dr_grpo"'
@@ -21,7 +21,7 @@ TRUNCATED = '[{ name = "truncate", limit = 2, unit = "turns" }]'
 def write_run(folder: Path, *lines: str, count: int = 1) -> Path:
     """Write a run of two groups: in one a long episode won, and in the other both won."""
     folder.mkdir()
-    (folder / "run.toml").write_text("\n".join(('[env]\nid = "turnwise/Household-v0"', *lines)))
+    (folder / "run.toml").write_text("\n".join(('[env]\nid = "turncredit/Household-v0"', *lines)))
     played = [
         episode("open-1", 0, [turn(0, "wait"), turn(1, "take key", reward=1.0)], True),
         episode("open-1", 1, [turn(0, "wait")], False),
@@ -53,7 +53,7 @@ def told(folder: Path, iteration: int = 1) -> list[dict[str, float]]:
 
 
 def shown(folder: Path, iteration: int, *words: str) -> list[float]:
-    """The advantages of first turns that `turnwise show` prints, in its order."""
+    """The advantages of first turns that `turncredit show` prints, in its order."""
     lines = run_command("show", folder, "--iteration", iteration, *words).out.splitlines()
     return [float(line.split()[1]) for line in lines if line.split()[:1] == ["1"]]
 

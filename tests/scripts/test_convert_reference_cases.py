@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.cli.errors import UserError
-from turnwise.cli.reference.cases import check_case, read_cases
+from turncredit.cli.errors import UserError
+from turncredit.cli.reference.cases import check_case, read_cases
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))

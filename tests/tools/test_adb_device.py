@@ -17,10 +17,18 @@ from hypothesis import strategies as st
 from toys.adb_phones import adb, adb_program, adb_server
 from toys.ports import reserved_port
 
-from turnwise.phone import Phone
-from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.tools.android import AdbDevice, AdbServerClient, Device, DeviceError, DeviceLost, smart_socket, write_xml
+from turncredit.phone import Phone
+from turncredit.phone.adb import AdbServer
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.tools.android import (
+    AdbDevice,
+    AdbServerClient,
+    Device,
+    DeviceError,
+    DeviceLost,
+    smart_socket,
+    write_xml,
+)
 
 pytestmark = pytest.mark.waits
 
@@ -75,7 +83,7 @@ INPUTS = st.one_of(
     st.tuples(st.just("swipe"), POINTS, POINTS),
     st.tuples(st.just("type_text"), TEXTS),
     st.tuples(st.just("key"), st.sampled_from([3, 4, 66, 67, 187, 83])),
-    st.tuples(st.just("launch"), st.sampled_from(["com.android.settings", "org.turnwise.contacts/.MainActivity"])),
+    st.tuples(st.just("launch"), st.sampled_from(["com.android.settings", "org.turncredit.contacts/.MainActivity"])),
     st.tuples(st.just("wait"), st.integers(0, 90)),
 )
 

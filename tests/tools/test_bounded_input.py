@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.bounded_input import (
+from turncredit.tools.bounded_input import (
     InputError,
     bounded,
     parse_json,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.browser import ACTION_KINDS, BrowserAction, InvalidAction, parse
+from turncredit.tools.browser import ACTION_KINDS, BrowserAction, InvalidAction, parse
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ import pytest
 from toys.chromium import Site, need_chromium, processes
 from toys.waiting import eventually
 
-from turnwise.processes.forks import ForkedProcess, ForkPipe
-from turnwise.tools.browser import (
+from turncredit.processes.forks import ForkedProcess, ForkPipe
+from turncredit.tools.browser import (
     ActionResult,
     BadBrowserOption,
     Browser,
@@ -70,8 +70,8 @@ def opened(browser: Browser, site: Site) -> Iterator[Callable[..., Tab]]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the browser more time to say that it lives than a busy machine needs: its pages are what is late here."""
-    monkeypatch.setattr("turnwise.tools.browser.process._PROBE", 60.0)
-    monkeypatch.setattr("turnwise.tools.browser.tab._CONTEXT", 60.0)
+    monkeypatch.setattr("turncredit.tools.browser.process._PROBE", 60.0)
+    monkeypatch.setattr("turncredit.tools.browser.tab._CONTEXT", 60.0)
 
 
 def hurry(tab: Tab, seconds: float) -> None:
@@ -188,7 +188,7 @@ def test_listed_clicks_succeed_and_covered_elements_are_not_listed(opened: Calla
 def test_act_returns_when_the_page_has_settled(
     opened: Callable[..., Tab], name: str, title: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnwise.tools.browser.tab._FETCHING", 15.0)  # however long the answer takes here
+    monkeypatch.setattr("turncredit.tools.browser.tab._FETCHING", 15.0)  # however long the answer takes here
     tab = opened()
     assert click(tab, name) == ActionResult(True)
     assert tab.look().title == title
@@ -367,7 +367,7 @@ def test_close_leaves_no_process(site: Site) -> None:
 def test_a_killed_process_leaves_no_browser(site: Site) -> None:
     need_chromium()
     code = (
-        "import os, time\nfrom turnwise.tools.browser import open_tab, shared_browser\n"
+        "import os, time\nfrom turncredit.tools.browser import open_tab, shared_browser\n"
         f"tab = open_tab({site.origin!r})\nprint(os.getpgid(shared_browser().pid), flush=True)\ntime.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
@@ -441,12 +441,12 @@ def test_errors_of_scripts_are_raised(opened: Callable[..., Tab]) -> None:
 
 
 def test_a_missing_executable_is_named(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
-    monkeypatch.setenv("TURNWISE_CHROMIUM", "/no/such/browser")
-    with pytest.raises(NoBrowser, match=r"TURNWISE_CHROMIUM must be .*'/no/such/browser'"):
+    monkeypatch.setenv("TURNCREDIT_CHROMIUM", "/no/such/browser")
+    with pytest.raises(NoBrowser, match=r"TURNCREDIT_CHROMIUM must be .*'/no/such/browser'"):
         find_browser()
     with pytest.raises(NoBrowser, match=r"executable must be .*'/none'"):
         find_browser("/none")
-    monkeypatch.delenv("TURNWISE_CHROMIUM")
+    monkeypatch.delenv("TURNCREDIT_CHROMIUM")
     monkeypatch.setenv("PATH", "")
     assert find_browser() is None
 
@@ -454,12 +454,12 @@ def test_a_missing_executable_is_named(monkeypatch: pytest.MonkeyPatch, site: Si
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
     pytest.importorskip("playwright")
     with monkeypatch.context() as patch:
-        patch.setattr("turnwise.tools.browser.process.find_browser", lambda given: None)
+        patch.setattr("turncredit.tools.browser.process.find_browser", lambda given: None)
         patch.setenv("PLAYWRIGHT_BROWSERS_PATH", "/no/such/folder")
         with pytest.raises(NoBrowser, match="apt install chromium-headless-shell"):
             open_tab(site.origin, browser=Browser())
     monkeypatch.setitem(sys.modules, "playwright.async_api", None)
-    with pytest.raises(NoBrowser, match=r"pip install 'turnwise\[web\]"):
+    with pytest.raises(NoBrowser, match=r"pip install 'turncredit\[web\]"):
         open_tab(site.origin, browser=Browser("/bin/true"))
 
 

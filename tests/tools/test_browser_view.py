@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.browser.snapshot import SnapshotNode, read_snapshot
-from turnwise.tools.browser.view import PageView, boxes_of, build_view
+from turncredit.tools.browser.snapshot import SnapshotNode, read_snapshot
+from turncredit.tools.browser.view import PageView, boxes_of, build_view
 
 PAGE = """
 - generic [active] [ref=e1] [box=0,0,500,210]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.tools.retrieval import BadCorpus, Passage, Passages
+from turncredit.tools.retrieval import BadCorpus, Passage, Passages
 
 BEIR = [{"_id": "4983", "title": "Tea", "text": "Tea is a drink."}, {"_id": "5836", "title": "", "text": "A grass."}]
 TEVATRON = [{"docid": "0", "title": "Tea", "text": "Tea is a drink."}]

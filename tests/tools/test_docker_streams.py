@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from turnwise.tools.sandbox.docker_exec import DockerChannel, DockerExec
+from turncredit.tools.sandbox.docker_exec import DockerChannel, DockerExec
 
 HEADERS = b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\n"
 

@@ -11,7 +11,7 @@ import tool_samples as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.functions import CALL_FORMATS, BadCall, Call, Toolbox, ToolResult, UnknownFormat, call_format
+from turncredit.tools.functions import CALL_FORMATS, BadCall, Call, Toolbox, ToolResult, UnknownFormat, call_format
 
 BOX = Toolbox([samples.find, samples.mix, samples.now, samples.note], seconds=None)
 TOOLS = list(BOX)

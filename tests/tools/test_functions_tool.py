@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.waiting import gone
 
-from turnwise.tools.functions import BadTool, Call, Tool, Toolbox, truncate
-from turnwise.tools.functions.docstring import read_docstring
-from turnwise.tools.functions.render import Unserialisable, data_to_json, to_text
-from turnwise.tools.functions.runners import MAX_ABANDONED
+from turncredit.tools.functions import BadTool, Call, Tool, Toolbox, truncate
+from turncredit.tools.functions.docstring import read_docstring
+from turncredit.tools.functions.render import Unserialisable, data_to_json, to_text
+from turncredit.tools.functions.runners import MAX_ABANDONED
 
 
 def answer(function: Any, arguments: dict[str, Any] | None = None, **options: Any) -> tuple[str, str]:
@@ -279,7 +279,7 @@ def test_calls_that_never_return_are_abandoned_and_finally_refused() -> None:
 
 
 def test_async_functions_are_awaited_and_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.tools.functions.runners._GRACE", 60.0)  # to take notice of it, on a busy machine
+    monkeypatch.setattr("turncredit.tools.functions.runners._GRACE", 60.0)  # to take notice of it, on a busy machine
     assert answer(samples.later, {"seconds": 0}) == ("", "awake")
     assert answer(samples.later, {"seconds": 0}, seconds=None) == ("", "awake")
     problem, text = answer(samples.later, {"seconds": 60}, seconds=0.05)

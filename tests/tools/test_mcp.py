@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from toys.waiting import gone
 
-from turnwise.tools.functions import Call, McpServer, ServerFailed, Toolbox
+from turncredit.tools.functions import Call, McpServer, ServerFailed, Toolbox
 
 pytestmark = pytest.mark.waits
 
@@ -115,5 +115,5 @@ def test_a_server_that_does_not_start_is_explained(command: list[str], why: str)
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(ServerFailed, match=r"pip install 'turnwise\[mcp\]'"):
+    with pytest.raises(ServerFailed, match=r"pip install 'turncredit\[mcp\]'"):
         McpServer(["python"])

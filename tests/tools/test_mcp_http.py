@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from toys.ports import reserved_port
 
-from turnwise.tools.functions import Call, McpServer, ServerFailed, Toolbox
+from turncredit.tools.functions import Call, McpServer, ServerFailed, Toolbox
 
 pytestmark = pytest.mark.waits
 

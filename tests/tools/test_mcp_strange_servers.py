@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from turnwise.tools.functions import Call, McpServer, ServerFailed, Toolbox
+from turncredit.tools.functions import Call, McpServer, ServerFailed, Toolbox
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
-from turnwise.tools.functions.mcp_transports import MAX_BYTES
+from turncredit.tools.functions.mcp_transports import MAX_BYTES
 
 pytestmark = pytest.mark.waits
 

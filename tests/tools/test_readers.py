@@ -12,9 +12,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.readers import Record, RecordFormat, RecordFormats, UnknownRecord, parse_record, read_records
-from turnwise.tools.readers import parquet_process as process
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.readers import Record, RecordFormat, RecordFormats, UnknownRecord, parse_record, read_records
+from turncredit.tools.readers import parquet_process as process
 
 ROWS = [
     {"id": "1", "text": 'Tea, "hot"', "title": "Tea"},
@@ -74,20 +74,20 @@ def test_parquet_is_decoded_within_limits_and_by_a_process_of_its_own(
         list(read_records(path, max_bytes=50_000))
     with pytest.raises(InputError, match="line 1: more than 500 bytes"):
         list(read_records(path, max_line=500))
-    code = f"import sys; from turnwise.tools.readers import read_records; list(read_records({str(path)!r})); "
+    code = f"import sys; from turncredit.tools.readers import read_records; list(read_records({str(path)!r})); "
     subprocess.run([sys.executable, "-c", code + "assert 'polars' not in sys.modules"], check=True)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match="cannot be decoded as Parquet"):
         list(read_records(path))
     monkeypatch.setattr(process, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'turnwise\[parquet\]'"):
+    with pytest.raises(InputError, match=r"pip install 'turncredit\[parquet\]'"):
         list(read_records(path))
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"PK\x03\x04 rest", "is a ZIP archive; turnwise reads JSON lines"),
+        (b"PK\x03\x04 rest", "is a ZIP archive; turncredit reads JSON lines"),
         (b"BZh91AY", "is compressed with bzip2"),
         (b"\x80\x04\x95", "is a pickle"),
         (b"\xff\xfe[\x00", "is text in UTF-16"),

@@ -17,8 +17,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from shop_texts import contents
 
-from turnwise.tools.retrieval import BM25, BadCorpus, BadQuery, analyse, bm25, postings
-from turnwise.tools.retrieval.postings import LENGTHS, quantised
+from turncredit.tools.retrieval import BM25, BadCorpus, BadQuery, analyse, bm25, postings
+from turncredit.tools.retrieval.postings import LENGTHS, quantised
 
 VOCABULARY = ["red", "blue", "shoe", "hat", "laces", "sock", "™", "2", "the"]
 texts = st.lists(st.sampled_from(VOCABULARY), max_size=60).map(" ".join)

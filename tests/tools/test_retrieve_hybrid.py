@@ -9,7 +9,7 @@ from bag_of_words import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.retrieval import BM25, BadIndex, BadQuery, Dense, Hits, Hybrid, Passages, Retriever, open_library
+from turncredit.tools.retrieval import BM25, BadIndex, BadQuery, Dense, Hits, Hybrid, Passages, Retriever, open_library
 
 DOCUMENTS = [("tea", "a hot drink of leaves"), ("rye", "a grass with ears"), ("ale", "a cold drink"), ("mug", "a cup")]
 

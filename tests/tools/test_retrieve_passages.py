@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.retrieval import BM25, BadCorpus, Library, Passage, Passages, PassageSearch, Retriever
+from turncredit.tools.retrieval import BM25, BadCorpus, Library, Passage, Passages, PassageSearch, Retriever
 
 TEA, RYE = '"Tea"\nTea is a drink.\nIt is hot.', '"Rye"\nRye is a grass.'
 
@@ -100,7 +100,7 @@ def test_files_that_are_not_corpora_are_refused(tmp_path: Path) -> None:
         (tmp_path, "is a directory"),
         (written(tmp_path / "empty", b""), "has no passages"),
         (written(tmp_path / "packed", b"\x1f\x8b rest"), "the compressed data is damaged"),
-        (written(tmp_path / "archive", b"PK\x03\x04 rest"), "is a ZIP archive; turnwise reads JSON lines"),
+        (written(tmp_path / "archive", b"PK\x03\x04 rest"), "is a ZIP archive; turncredit reads JSON lines"),
         (written(tmp_path / "long", b'{"id": "1", "contents": "' + b"x" * (17 << 20)), "line 1: more than 16,777,216"),
     ]:
         with pytest.raises(BadCorpus, match=sentence):

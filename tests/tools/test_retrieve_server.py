@@ -16,15 +16,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.processes.serving import PortInUse, listen, serve_in_thread, url_of
-from turnwise.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, RemoteRetriever, RetrieverDown
-from turnwise.tools.retrieval.server import RequestLimits, create_app
+from turncredit.processes.serving import PortInUse, listen, serve_in_thread, url_of
+from turncredit.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, RemoteRetriever, RetrieverDown
+from turncredit.tools.retrieval.server import RequestLimits, create_app
 
 pytestmark = pytest.mark.waits
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "uvicorn"):
-    pytest.importorskip(package, reason="needs turnwise[serve]")
+    pytest.importorskip(package, reason="needs turncredit[serve]")
 
 ROWS = [
     ("0", '"Tea"\nTea is a hot drink.'),
@@ -289,7 +289,7 @@ def test_invalid_options_are_refused() -> None:
 def test_without_fastapi(monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("fastapi", "uvicorn"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r"pip install 'turnwise\[serve\]"):
+    with pytest.raises(ImportError, match=r"pip install 'turncredit\[serve\]"):
         create_app(LIBRARY)
     with listen() as opened:
         assert url_of(opened).startswith("http://127.0.0.1:")
@@ -303,7 +303,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_the_command_serves_until_it_is_interrupted(corpus: Path) -> None:
-    line = [sys.executable, "-m", "turnwise.cli.main", "serve", "search", str(corpus), "--port", "0"]
+    line = [sys.executable, "-m", "turncredit.cli.main", "serve", "search", str(corpus), "--port", "0"]
     with subprocess.Popen(
         [*line, "--keep", str(corpus.parent / "kept")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -336,7 +336,7 @@ def test_the_command_serves_until_it_is_interrupted(corpus: Path) -> None:
 def test_command_line_errors_are_one_sentence(
     arguments: list[str], sentence: str, corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from turnwise.cli.main import app
+    from turncredit.cli.main import app
 
     torn = corpus.parent / "torn.jsonl"
     torn.write_text('{"id": "1", "cont')
@@ -346,4 +346,4 @@ def test_command_line_errors_are_one_sentence(
     said = capsys.readouterr()
     assert (code, said.out) == (2, "")
     assert sentence in said.err
-    assert len([line for line in said.err.strip().splitlines() if line.startswith("turnwise:")]) == 1
+    assert len([line for line in said.err.strip().splitlines() if line.startswith("turncredit:")]) == 1

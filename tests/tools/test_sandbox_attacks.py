@@ -11,7 +11,7 @@ import pytest
 from toys.processes import processes
 from toys.sandboxes import ALL, MB, box_of
 
-from turnwise.tools.sandbox import Box
+from turncredit.tools.sandbox import Box
 
 pytestmark = pytest.mark.waits
 
@@ -22,10 +22,10 @@ for path in ("/etc/shadow", "/etc/sudoers", "/root/.bashrc", "/root/.ssh", "/var
     tries(lambda: os.listdir(path) if os.path.isdir(path) else open(path, "rb").read())""",
     "read through /proc": """
 for name in ("{pid}", str(os.getppid()), "1"):
-    tries(lambda: open(f"/proc/{{name}}/environ", "rb").read().index(b"TURNWISE_TEST_SECRET"))
+    tries(lambda: open(f"/proc/{{name}}/environ", "rb").read().index(b"TURNCREDIT_TEST_SECRET"))
 tries(lambda: open("/proc/{pid}/root{secret}").read())
 tries(lambda: open("/proc/1/root{secret}").read())
-tries(lambda: os.environ["TURNWISE_TEST_SECRET"])""",
+tries(lambda: os.environ["TURNCREDIT_TEST_SECRET"])""",
     "reach loopback of the host": """
 tries(lambda: socket.create_connection(("127.0.0.1", {port}), 2))
 tries(lambda: socket.create_connection(("localhost", {port}), 2))""",
@@ -126,9 +126,9 @@ class Host:
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     import tempfile
 
-    os.environ["TURNWISE_TEST_SECRET"] = "secret"
+    os.environ["TURNCREDIT_TEST_SECRET"] = "secret"
     with tempfile.TemporaryDirectory() as name, socket.create_server(("127.0.0.1", 0)) as server:
-        folder, abstract = Path(name), f"turnwise-test-{os.getpid()}"
+        folder, abstract = Path(name), f"turncredit-test-{os.getpid()}"
         folder.chmod(0o777)  # only the sandbox stands between the programs and it
         secret = folder / "secret"
         secret.write_text("secret")
@@ -313,7 +313,7 @@ def test_reading_missing_input_ends(clean: Box) -> None:
 
 
 def test_a_daemon_does_not_outlive_its_run(clean: Box) -> None:
-    word = f"turnwise-daemon-{os.getpid()}-{clean.backend}"
+    word = f"turncredit-daemon-{os.getpid()}-{clean.backend}"
     daemon = f"""
 import os, time
 if os.fork() == 0:
@@ -345,7 +345,7 @@ for folder in ("{path}", "{path}/work", "/"):
         if "mine.txt" in names: print("BROKEN", here)
 """
         assert "BROKEN" not in clean.run(code).stdout
-        word = f"turnwise-neighbour-{os.getpid()}"
+        word = f"turncredit-neighbour-{os.getpid()}"
         with other.session() as session:
             assert (
                 session.run(

@@ -15,9 +15,9 @@ import pytest
 from toys.processes import processes
 from toys.sandboxes import needed
 
-from turnwise import registry
-from turnwise.tools import sandbox
-from turnwise.tools.sandbox import (
+from turncredit import registry
+from turncredit.tools import sandbox
+from turncredit.tools.sandbox import (
     BACKENDS,
     BackendStatus,
     BadPath,
@@ -108,7 +108,7 @@ def test_check_isolation_detects_a_missing_sandbox() -> None:
 PLAIN_USER = '''
 import io, os, sys, tarfile
 sys.path.insert(0, sys.argv[1])
-from turnwise.tools.sandbox import Limits, probe, start
+from turncredit.tools.sandbox import Limits, probe, start
 
 BOMB = """
 import os, time
@@ -215,8 +215,8 @@ def test_boxes_without_root() -> None:
     if python is None:
         pytest.skip("no Python 3.11 or newer that another user could run")
     with tempfile.TemporaryDirectory() as name:
-        shutil.copytree(Path(sandbox.__file__).parent.parent, Path(name, "turnwise", "tools"))
-        shutil.copy(registry.__file__, Path(name, "turnwise"))
+        shutil.copytree(Path(sandbox.__file__).parent.parent, Path(name, "turncredit", "tools"))
+        shutil.copy(registry.__file__, Path(name, "turncredit"))
         Path(name, "secret").write_text("secret")
         for path in [Path(name), *Path(name).rglob("*")]:
             os.chown(path, 4242, 4242)
@@ -261,7 +261,7 @@ def test_docker_without_a_daemon_is_one_sentence(monkeypatch: pytest.MonkeyPatch
 
 WITHOUT_RIGHTS = """
 import os, sys
-from turnwise.tools.sandbox import DockerUnavailable, containers
+from turncredit.tools.sandbox import DockerUnavailable, containers
 host = os.environ["DOCKER_HOST"]
 for name in (host + ".none", host):
     if name == host and os.geteuid() == 0:  # only now: another user may not be able to read this Python
@@ -303,7 +303,7 @@ def test_docker_without_permission_is_one_sentence() -> None:
 
 def test_docker_without_the_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "docker", None)
-    with pytest.raises(DockerUnavailable, match=r"pip install 'turnwise\[docker\]"):
+    with pytest.raises(DockerUnavailable, match=r"pip install 'turncredit\[docker\]"):
         containers.sdk()
 
 
@@ -321,7 +321,7 @@ def small_root(folder: Path) -> None:
 def test_a_directory_has_the_same_image_in_every_process(tmp_path: Path) -> None:
     needed("docker")
     small_root(tmp_path)
-    code = "import sys; from turnwise.tools.sandbox import containers as c; print(c.DockerBackend(sys.argv[1]).image)"
+    code = "import sys; from turncredit.tools.sandbox import containers as c; print(c.DockerBackend(sys.argv[1]).image)"
 
     def named(path: str, seed: str, cwd: str = "/") -> str:
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -393,7 +393,7 @@ def daemon() -> Iterator[Path]:
     if os.geteuid() != 0 or not (shutil.which("dockerd") and shutil.which("unshare")):
         pytest.skip("a Docker daemon of our own needs root, dockerd and unshare")
     pytest.importorskip("docker")
-    with tempfile.TemporaryDirectory(prefix="turnwise-dockerd-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(prefix="turncredit-dockerd-", ignore_cleanup_errors=True) as name:
         shell = subprocess.Popen(
             ["unshare", "-m", "-p", "--fork", "--mount-proc", "--kill-child", "sh", "-c", DAEMON],
             env={**os.environ, "D": name},

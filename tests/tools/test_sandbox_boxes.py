@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed, needs_modes
 
-from turnwise.tools.sandbox import (
+from turncredit.tools.sandbox import (
     BadCommand,
     BadLimits,
     BadPath,
@@ -262,7 +262,7 @@ def test_a_session_keeps_its_state(clean: Box) -> None:
 
 
 def test_an_interrupted_session_keeps_its_state(clean: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.tools.sandbox.session._GRACE", 60.0)  # to notice it, on a busy machine
+    monkeypatch.setattr("turncredit.tools.sandbox.session._GRACE", 60.0)  # to notice it, on a busy machine
     with clean.session() as session:
         session.run("x = 5")
         for code in (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import ALL, LOCAL, box_of
 
-from turnwise.tools.sandbox import Box, seccomp
+from turncredit.tools.sandbox import Box, seccomp
 
 pytestmark = pytest.mark.waits
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import ALL, LIMITS, MB, box_of, needed
 
-from turnwise.tools.sandbox import probe
-from turnwise.tools.sandbox.disk_watch import unnamed_usage
-from turnwise.tools.sandbox.local import LocalBox
+from turncredit.tools.sandbox import probe
+from turncredit.tools.sandbox.disk_watch import unnamed_usage
+from turncredit.tools.sandbox.local import LocalBox
 
 pytestmark = pytest.mark.waits
 

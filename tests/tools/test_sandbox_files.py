@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.sandbox import (
+from turncredit.tools.sandbox import (
     STOPS,
     BadLimits,
     BadPath,
@@ -20,9 +20,9 @@ from turnwise.tools.sandbox import (
     cgroups,
     files,
 )
-from turnwise.tools.sandbox.box import stop_reason
-from turnwise.tools.sandbox.untrusted_archives import TreeLimits, read_archive, write_archive
-from turnwise.tools.sandbox.untrusted_trees import clear, read_tree, remove, replace_tree, usage
+from turncredit.tools.sandbox.box import stop_reason
+from turncredit.tools.sandbox.untrusted_archives import TreeLimits, read_archive, write_archive
+from turncredit.tools.sandbox.untrusted_trees import clear, read_tree, remove, replace_tree, usage
 
 SMALL = TreeLimits(1 << 20, 200, 1 << 20)
 Member = tuple[tarfile.TarInfo, bytes]
@@ -247,15 +247,15 @@ def test_control_groups_of_both_versions(tmp_path: Path) -> None:
     assert cgroups.create("x", 1000, tmp_path) is None
     (tmp_path / "cgroup.procs").touch()
     assert cgroups.create("x", 1000, tmp_path) is None  # a folder without memory.max: the controller is not there
-    assert list(tmp_path.glob("turnwise-*")) == []
+    assert list(tmp_path.glob("turncredit-*")) == []
     group = cgroups.ControlGroup(tmp_path, "memory.events", "cgroup.procs")
     assert group.kills() == 0
     (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     assert group.kills() == 2
-    (tmp_path / "turnwise-999999999-1").mkdir()
-    (tmp_path / f"turnwise-{os.getpid()}-1").mkdir()
+    (tmp_path / "turncredit-999999999-1").mkdir()
+    (tmp_path / f"turncredit-{os.getpid()}-1").mkdir()
     cgroups.sweep(tmp_path)
-    assert [path.name for path in tmp_path.glob("turnwise-*")] == [f"turnwise-{os.getpid()}-1"]
+    assert [path.name for path in tmp_path.glob("turncredit-*")] == [f"turncredit-{os.getpid()}-1"]
 
 
 def test_snapshots_of_other_programs_are_accepted(root: int) -> None:

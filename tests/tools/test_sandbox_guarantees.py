@@ -6,9 +6,9 @@ import pytest
 from toys.sandboxes import ALL, LOCAL, needed
 from typer.testing import CliRunner
 
-from turnwise.cli.main import app
-from turnwise.tools.sandbox import Limits, probe
-from turnwise.tools.sandbox.guarantees import DOCKER, describe, local_guarantees
+from turncredit.cli.main import app
+from turncredit.tools.sandbox import Limits, probe
+from turncredit.tools.sandbox.guarantees import DOCKER, describe, local_guarantees
 
 pytestmark = pytest.mark.waits
 

@@ -1,4 +1,4 @@
-"""turnwise is never visible inside a box, wherever it is installed; control: what lies beside it is."""
+"""turncredit is never visible inside a box, wherever it is installed; control: what lies beside it is."""
 
 import io
 import json
@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import LIMITS, LOCAL, needed
 
-from turnwise.tools.sandbox import BadPath, containers, start
-from turnwise.tools.sandbox.hidden import FOLDERS, hidden_paths, is_checkout, is_own, own_folder, piecewise
+from turncredit.tools.sandbox import BadPath, containers, start
+from turncredit.tools.sandbox.hidden import FOLDERS, hidden_paths, is_checkout, is_own, own_folder, piecewise
 
 pytestmark = pytest.mark.waits
 
@@ -35,7 +35,7 @@ for here, folders, names in os.walk(sys.argv[1]):
 """
 
 
-def install(place: Path, name: str = "turnwise") -> None:
+def install(place: Path, name: str = "turncredit") -> None:
     """Write what an installer leaves in a folder of packages."""
     for path, text in {
         f"{name}/__init__.py": "SECRET = 1\n",
@@ -76,14 +76,14 @@ def test_an_installation_is_not_visible(backend: str, place: str, shared: Path) 
     install(shared / place, "other")
     (shared / "data.txt").write_text("x")
     seen = readable(backend, shared)
-    assert [name for name in seen if "turnwise" in name] == []
+    assert [name for name in seen if "turncredit" in name] == []
     assert len([name for name in seen if "other" in name]) == 7  # control: without a rule, all of it can be read
     assert "data.txt" in seen
 
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_the_checkout_of_an_editable_installation_is_not_visible(backend: str, shared: Path) -> None:
-    for name in ("turnwise", "other"):
+    for name in ("turncredit", "other"):
         install(shared / SITE, name)
         (shared / f"src/{name}-checkout").mkdir(parents=True)
         (shared / f"src/{name}-checkout/hidden_tests.py").write_text("secret")
@@ -91,13 +91,13 @@ def test_the_checkout_of_an_editable_installation_is_not_visible(backend: str, s
         (shared / SITE / f"{name}-1.0.dist-info/direct_url.json").write_text(json.dumps(about))
     seen = readable(backend, shared)
     assert "src/other-checkout/hidden_tests.py" in seen
-    assert "src/turnwise-checkout/hidden_tests.py" not in seen
+    assert "src/turncredit-checkout/hidden_tests.py" not in seen
 
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_links_lead_nowhere(backend: str, shared: Path) -> None:
     install(shared / SITE)
-    (shared / "alias").symlink_to(shared / SITE / "turnwise")
+    (shared / "alias").symlink_to(shared / SITE / "turncredit")
     (shared / "outside").symlink_to("/etc/shadow")
     (shared / "seen.txt").write_text("x")
     assert readable(backend, shared) == ["seen.txt"]
@@ -110,7 +110,7 @@ def test_packages_beside_it_can_be_imported(backend: str, shared: Path) -> None:
     install(shared / SITE, "other")
     code = (
         f"import sys; sys.path.insert(0, {str(shared / SITE)!r})\nimport other; print(other.SECRET)\n"
-        "try:\n    from turnwise import SECRET; print(SECRET)\nexcept (ImportError, OSError):\n    print('no')\n"
+        "try:\n    from turncredit import SECRET; print(SECRET)\nexcept (ImportError, OSError):\n    print('no')\n"
     )
     with start(LIMITS, backend=backend, readable=[str(shared)]) as box:
         assert box.run(code).stdout == "1\nno\n"
@@ -122,11 +122,13 @@ def test_an_image_of_a_directory_leaves_it_out(shared: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(containers._tar(shared))) as archive:
         names = archive.getnames()
     assert len([name for name in names if "other" in name]) > 7
-    assert [name for name in names if "turnwise" in name] == []
+    assert [name for name in names if "turncredit" in name] == []
 
 
 def test_the_caches_of_the_user_are_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, name in enumerate(("TURNWISE_CACHE", "TURNWISE_DATA", "XDG_CACHE_HOME", "HF_HOME", "PIP_CACHE_DIR")):
+    for number, name in enumerate(
+        ("TURNCREDIT_CACHE", "TURNCREDIT_DATA", "XDG_CACHE_HOME", "HF_HOME", "PIP_CACHE_DIR")
+    ):
         (tmp_path / f"{number}").mkdir()
         monkeypatch.setenv(name, str(tmp_path / f"{number}"))
     (tmp_path / "home/.cache/huggingface").mkdir(parents=True)
@@ -157,14 +159,14 @@ def test_the_folders_are_those_of_the_packages() -> None:
 @pytest.mark.parametrize(
     ("name", "own"),
     [
-        ("turnwise", True),
-        ("turnwise-0.1.0.dist-info", True),
-        ("turnwise.egg-info", True),
-        ("turnwise-0.1.0-py3-none-any.whl", True),
-        ("__editable__.turnwise-0.1.0.pth", True),
-        ("__editable___turnwise_0_1_0_finder.py", True),
-        ("turnwise_plugin", False),
-        ("not-turnwise", False),
+        ("turncredit", True),
+        ("turncredit-0.1.0.dist-info", True),
+        ("turncredit.egg-info", True),
+        ("turncredit-0.1.0-py3-none-any.whl", True),
+        ("__editable__.turncredit-0.1.0.pth", True),
+        ("__editable___turncredit_0_1_0_finder.py", True),
+        ("turncredit_plugin", False),
+        ("not-turncredit", False),
     ],
 )
 def test_names_of_an_installation(name: str, own: bool) -> None:
@@ -189,14 +191,14 @@ def test_rules_that_only_add_cover_everything_else(tmp_path: Path) -> None:
 
 FIND = f"""
 import sys
-from turnwise.tools.sandbox import start
-from turnwise.tools.sandbox.hidden import own_folder
+from turncredit.tools.sandbox import start
+from turncredit.tools.sandbox.hidden import own_folder
 assert str(own_folder()).startswith(sys.argv[1]), own_folder()
 for backend in ("bwrap", "landlock"):
     with start(backend=backend, readable=sys.argv[2:]) as box:
         result = box.run([box.python, "-c", {SEARCH!r}, sys.argv[1]])
         assert result.ok, result.stderr
-        print(backend, *[name for name in result.stdout.split() if "turnwise" in name or "other" in name])
+        print(backend, *[name for name in result.stdout.split() if "turncredit" in name or "other" in name])
 """
 
 
@@ -225,7 +227,7 @@ def test_a_real_installation_is_not_visible(how: str, place: str, wheel: Path) -
         where = ["--prefix", name] if how == "--prefix" else ["--user"]
         environment = {**os.environ, "PYTHONUSERBASE": name, "PIP_BREAK_SYSTEM_PACKAGES": "1"}
         subprocess.run([*pip, *where, str(wheel)], check=True, env=environment)
-        site = next(Path(name).glob("**/turnwise")).parent
+        site = next(Path(name).glob("**/turncredit")).parent
         (site / "other.py").write_text("SEEN = 1\n")
         readable = [] if place.startswith("/usr") else [name]
         ran = subprocess.run(
@@ -237,6 +239,6 @@ def test_a_real_installation_is_not_visible(how: str, place: str, wheel: Path) -
             cwd="/",
         )
         other = (site / "other.py").relative_to(name)
-        script = "bin/turnwise"  # it only imports the package
+        script = "bin/turncredit"  # it only imports the package
         lines = [[word for word in line.split() if word != script] for line in ran.stdout.splitlines()]
         assert lines == [["bwrap", str(other)], ["landlock", str(other)]]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import ALL, LOCAL, box_of, needs_modes
 
-from turnwise.tools.sandbox import Box, seccomp
-from turnwise.tools.sandbox.seccomp import CallPolicy
+from turncredit.tools.sandbox import Box, seccomp
+from turncredit.tools.sandbox.seccomp import CallPolicy
 
 pytestmark = pytest.mark.waits
 
@@ -44,7 +44,7 @@ except OSError as error: print("refused" if error.errno == 1 else "OPEN", error)
     "old inotify": "open_(libc.inotify_init())",
     "fanotify": "open_(libc.fanotify_init(0, 0))",
     "io_uring": "open_(libc.syscall(425, 8, ctypes.create_string_buffer(200)))",
-    "keys": "open_(libc.syscall(248, b'user', b'turnwise', b'x', 1, -3))",
+    "keys": "open_(libc.syscall(248, b'user', b'turncredit', b'x', 1, -3))",
     "keyrings": "open_(libc.syscall(250, 0, -3, 1))",
     "userfaultfd": "open_(libc.syscall(323, 1))",
     "bpf": "open_(libc.syscall(321, 0, (ctypes.c_uint32 * 18)(2, 4, 8, 1), 72))",
@@ -64,14 +64,14 @@ LASTING = {
     "shared memory": "open_(libc.shmget(0x7457, 4096, 0o1600))",
     "messages": "open_(libc.msgget(0x7457, 0o1600))",
     "semaphores": "open_(libc.semget(0x7457, 1, 0o1600))",
-    "message queues": "open_(libc.syscall(240, b'turnwise', 0o102, 0o600, None))",
+    "message queues": "open_(libc.syscall(240, b'turncredit', 0o102, 0o600, None))",
 }
 CLEAN = """
 for name, remove in (("shmget", libc.shmctl), ("msgget", libc.msgctl)):
     found = getattr(libc, name)(0x7457, 0, 0) if name == "shmget" else getattr(libc, name)(0x7457, 0)
     if found >= 0: remove(found, 0, None)
 if (found := libc.semget(0x7457, 0, 0)) >= 0: libc.semctl(found, 0, 0)
-libc.syscall(241, b"turnwise")
+libc.syscall(241, b"turncredit")
 """
 
 
@@ -172,7 +172,7 @@ def test_sockets_of_the_machine_are_out_of_reach_with_a_network(backend: str) ->
         Path(folder).chmod(0o755)
         one.bind(f"{folder}/socket")
         Path(folder, "socket").chmod(0o777)
-        two.bind(name := f"\0turnwise-kernel-test-{os.getpid()}")
+        two.bind(name := f"\0turncredit-kernel-test-{os.getpid()}")
         one.listen()
         two.listen()
         for address in (f"{folder}/socket", name):

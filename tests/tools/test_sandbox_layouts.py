@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from toys.sandboxes import LIMITS, needed
 
-from turnwise.tools.sandbox import BadPath, Box, Layout, UnknownBackend, start
+from turncredit.tools.sandbox import BadPath, Box, Layout, UnknownBackend, start
 
 APP = Layout("/app", ("/logs", "/srv/tests"))
 

@@ -14,8 +14,8 @@ from toys.processes import processes, read_all
 from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed
 from toys.waiting import eventually
 
-from turnwise.tools.sandbox import BoxLost, SandboxError, start
-from turnwise.tools.sandbox.fork_client import ForkServerClient
+from turncredit.tools.sandbox import BoxLost, SandboxError, start
+from turncredit.tools.sandbox.fork_client import ForkServerClient
 
 pytestmark = pytest.mark.waits
 
@@ -33,11 +33,11 @@ def traces() -> Counter[str]:
     """What a box could leave behind on this machine: mounts, cgroups, open files here and in the fork_server."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return Counter(
-        [line for line in mounts if "turnwise" in line or (" /sys rw,nosuid,nodev " in line and "tmpfs" in line)]
+        [line for line in mounts if "turncredit" in line or (" /sys rw,nosuid,nodev " in line and "tmpfs" in line)]
         + [
             str(path)
             for top in ("memory", "")
-            for path in Path("/sys/fs/cgroup", top).glob(f"turnwise-{fork_server()}-*")
+            for path in Path("/sys/fs/cgroup", top).glob(f"turncredit-{fork_server()}-*")
         ]
         + [f"descriptor {what}" for what in open_files("self")]
         + [f"descriptor of the fork_server {what}" for what in open_files(fork_server())]
@@ -78,11 +78,11 @@ def test_a_hundred_runs_leave_nothing(backend: str) -> None:
 
 
 def test_a_hundred_runs_leave_no_container() -> None:
-    from turnwise.tools.sandbox.containers import connect
+    from turncredit.tools.sandbox.containers import connect
 
     needed("docker")
     api = connect().api
-    mine = {"label": f"turnwise.sandbox={os.getpid()}"}
+    mine = {"label": f"turncredit.sandbox={os.getpid()}"}
     before = {one["Id"] for one in api.containers(all=True, filters=mine)}
     with box_of("docker") as box:
         for _ in range(95):
@@ -128,7 +128,7 @@ def test_a_box_survives_its_neighbours_death(backend: str) -> None:
 
 HELPER = """
 import sys, time
-from turnwise.tools.sandbox import Limits, start
+from turncredit.tools.sandbox import Limits, start
 box, long = start(Limits(wall=600), backend=sys.argv[1]), sys.argv[2]
 session = box.session()
 session.run(f"import subprocess; p = subprocess.Popen(['sleep', '{long}'])")

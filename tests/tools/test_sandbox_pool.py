@@ -7,7 +7,7 @@ import pytest
 from toys.sandboxes import LIMITS, needed
 from toys.waiting import eventually
 
-from turnwise.tools.sandbox import Limits, containers
+from turncredit.tools.sandbox import Limits, containers
 
 pytestmark = pytest.mark.waits
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.sandboxes import ALL, LIMITS, box_of
 
-from turnwise.tools.sandbox import Box, BoxLost, Limits, PythonSession, SessionResult
-from turnwise.tools.sandbox.channel import Channel
-from turnwise.tools.sandbox.limits import STOPS, Stop
-from turnwise.tools.sandbox.pipes import ProgramPipes
+from turncredit.tools.sandbox import Box, BoxLost, Limits, PythonSession, SessionResult
+from turncredit.tools.sandbox.channel import Channel
+from turncredit.tools.sandbox.limits import STOPS, Stop
+from turncredit.tools.sandbox.pipes import ProgramPipes
 
 pytestmark = pytest.mark.waits
 
@@ -220,7 +220,7 @@ with socket.socket(socket.AF_UNIX) as one:
 
 
 def test_ending_late_is_a_timeout_whatever_the_code_says(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.tools.sandbox.session._GRACE", 60.0)
+    monkeypatch.setattr("turncredit.tools.sandbox.session._GRACE", 60.0)
     with box.session() as session:
         session.run("import signal, time\nx = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})")
         result = session.run("time.sleep(1)\n7", timeout=0.3)
@@ -251,7 +251,7 @@ def test_cpu_time_of_a_call_is_limited_from_outside(box: Box) -> None:
 
 def test_it_could_be_ignored_from_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: without the look from outside."""
-    monkeypatch.setattr("turnwise.tools.sandbox.pipes.PipeChannel.cpu", lambda self: 0.0)
+    monkeypatch.setattr("turncredit.tools.sandbox.pipes.PipeChannel.cpu", lambda self: 0.0)
     with box_of("bwrap", cpu=1) as box, box.session() as session:
         assert session.run(SPIN.replace("< 8", "< 3"), timeout=100).value == "'ended'"
 
@@ -275,7 +275,7 @@ class Slow(Replayed):
 def test_a_closed_session_leaves_no_process() -> None:
     from toys.processes import processes
 
-    word = f"turnwise-session-{os.getpid()}"
+    word = f"turncredit-session-{os.getpid()}"
     for backend in ALL:
         with box_of(backend) as box:
             with box.session() as session:

@@ -14,9 +14,9 @@ from toys.processes import end, processes
 from toys.sandboxes import ALL, LIMITS, LOCAL, MB, box_of, needed
 from toys.waiting import eventually
 
-from turnwise.envs.bash.shell import Shell
-from turnwise.tools.sandbox import Box, SnapshotError, probe
-from turnwise.tools.sandbox.local import LocalBox
+from turncredit.envs.bash.shell import Shell
+from turncredit.tools.sandbox import Box, SnapshotError, probe
+from turncredit.tools.sandbox.local import LocalBox
 
 pytestmark = pytest.mark.waits
 
@@ -97,7 +97,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 
 def word(kind: str = "") -> str:
-    return f"turnwise-survivor-{os.getpid()}{kind}"
+    return f"turncredit-survivor-{os.getpid()}{kind}"
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

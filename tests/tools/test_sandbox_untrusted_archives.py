@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.hostile_archives import END, SMALL, archive, base256, header, member, octal, padded, pax, plain, record
 
-from turnwise.tools.sandbox import BoxFull, SandboxError, SnapshotError
-from turnwise.tools.sandbox.untrusted_archives import (
+from turncredit.tools.sandbox import BoxFull, SandboxError, SnapshotError
+from turncredit.tools.sandbox.untrusted_archives import (
     FileEntry,
     TreeLimits,
     path_problem,
     read_archive,
     write_archive,
 )
-from turnwise.tools.sandbox.untrusted_headers import LATEST_TIME
+from turncredit.tools.sandbox.untrusted_headers import LATEST_TIME
 
 DEEP_NAMES = member(b"name", b"x\0", b"L") * 5000 + member(b"x") + END
 LINKED = [plain("file0", data=b"x"), *(plain(f"file{n}", tarfile.LNKTYPE, link=f"file{n - 1}") for n in range(1, 5000))]
@@ -204,8 +204,8 @@ DIGITS = """
 import re, resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
 sys.path[:] = {path!r}
-from turnwise.tools.sandbox import SnapshotError
-from turnwise.tools.sandbox.untrusted_archives import read_archive
+from turncredit.tools.sandbox import SnapshotError
+from turncredit.tools.sandbox.untrusted_archives import read_archive
 from toys.hostile_archives import END, member
 data = b"1" * 1_000_000
 try:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.sandbox import SandboxError, UntrustedData
-from turnwise.tools.sandbox.untrusted_frames import FrameLimits, decode_frame, text_field
+from turncredit.tools.sandbox import SandboxError, UntrustedData
+from turncredit.tools.sandbox.untrusted_frames import FrameLimits, decode_frame, text_field
 
 LIMITS = FrameLimits(bytes=1 << 20, depth=4, items=64, digits=24, text=1000)
 WIDE = FrameLimits(bytes=1 << 20, depth=50, items=10_000, digits=400, text=100_000)

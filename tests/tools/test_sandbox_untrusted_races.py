@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import ALL, LIMITS, LOCAL, box_of
 
-from turnwise.tools.sandbox import BadPath, Box, BoxFull, BoxLost, SandboxError, container_init, containers, files
-from turnwise.tools.sandbox.untrusted_archives import TreeLimits, read_archive
-from turnwise.tools.sandbox.untrusted_trees import TreeChanged, clear, read_tree, replace_tree
+from turncredit.tools.sandbox import BadPath, Box, BoxFull, BoxLost, SandboxError, container_init, containers, files
+from turncredit.tools.sandbox.untrusted_archives import TreeLimits, read_archive
+from turncredit.tools.sandbox.untrusted_trees import TreeChanged, clear, read_tree, replace_tree
 
 pytestmark = pytest.mark.waits
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from toys.hostile_archives import END, SMALL, archive, member, pax, plain
 from toys.sandboxes import ALL, LIMITS, LOCAL, MB, box_of
 
-from turnwise.tools.sandbox import BadPath, Box, BoxFull, SnapshotError, files
-from turnwise.tools.sandbox.untrusted_archives import TreeLimits, disk_space, read_archive, write_archive
-from turnwise.tools.sandbox.untrusted_trees import TreeChanged, clear, read_tree, replace_tree, usage
+from turncredit.tools.sandbox import BadPath, Box, BoxFull, SnapshotError, files
+from turncredit.tools.sandbox.untrusted_archives import TreeLimits, disk_space, read_archive, write_archive
+from turncredit.tools.sandbox.untrusted_trees import TreeChanged, clear, read_tree, replace_tree, usage
 
 pytestmark = pytest.mark.waits
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.toolenv import ToolEnv
-from turnwise.tools.functions import BadTool, Call, McpServers, ServerFailed, Tool, Toolbox
+from turncredit.envs.toolenv import ToolEnv
+from turncredit.tools.functions import BadTool, Call, McpServers, ServerFailed, Tool, Toolbox
 
 TOY = str(Path(__file__).resolve().parent.parent / "toys" / "mcp_server.py")
 ORDER = {

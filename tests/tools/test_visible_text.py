@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.visible_text import Secret, encodable, escaped, hide_in, hide_secrets
+from turncredit.tools.visible_text import Secret, encodable, escaped, hide_in, hide_secrets
 
 ANY_TEXT = st.text(st.characters(codec=None, categories=None))
 KEYS = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S")), min_size=6, max_size=40)

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 import pytest
 from toys.ports import reserved_port
 
-from turnwise.phone import Phone
-from turnwise.phone.adb import AdbServer
+from turncredit.phone import Phone
+from turncredit.phone.adb import AdbServer
 
 
 def adb_program() -> str:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from toys.corridor import Corridor
 
-from turnwise.agents.errors import EngineFailed
-from turnwise.agents.samplers import Completion, Random, Request, SamplerSettings
-from turnwise.envs import EnvError, register
+from turncredit.agents.errors import EngineFailed
+from turncredit.agents.samplers import Completion, Random, Request, SamplerSettings
+from turncredit.envs import EnvError, register
 
 SUITE = """
 name = "tiny"

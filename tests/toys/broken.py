@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from toys.corridor import Corridor
 
-from turnwise.envs.errors import EnvError, NotReset
-from turnwise.envs.spaces import Text
+from turncredit.envs.errors import EnvError, NotReset
+from turncredit.envs.spaces import Text
 
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]
 

@@ -32,7 +32,7 @@ START = """<title>Start</title><h1>A page</h1>
 
 def need_chromium(*, miniwob: bool = False) -> None:
     """Skip where there is no browser; fail there in CI, which installs one."""
-    from turnwise.tools.browser import NoBrowser, find_browser
+    from turncredit.tools.browser import NoBrowser, find_browser
 
     missing = ""
     try:
@@ -43,7 +43,7 @@ def need_chromium(*, miniwob: bool = False) -> None:
     except (ImportError, NoBrowser) as error:
         missing = str(error)
     if miniwob:
-        from turnwise.envs.miniwob.catalogue import task_names
+        from turncredit.envs.miniwob.catalogue import task_names
 
         missing = missing or ("" if task_names() else "the package miniwob is not installed")
     if missing and os.environ.get("CI") == "true":

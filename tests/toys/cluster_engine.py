@@ -18,8 +18,8 @@ from typing import Any
 
 from toys.tokens import Bytes
 
-from turnwise.agents.errors import ContextOverflow, SamplerError
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
+from turncredit.agents.errors import ContextOverflow, SamplerError
+from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
 
 
 class Engine:

@@ -8,9 +8,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.envs import register as register_env
-from turnwise.envs.errors import StepAfterEnd, UnknownTask
-from turnwise.envs.spaces import Text
+from turncredit.envs import register as register_env
+from turncredit.envs.errors import StepAfterEnd, UnknownTask
+from turncredit.envs.spaces import Text
 
 ID = "toys/Colours-v0"
 RED, BLUE = (220, 30, 30), (30, 30, 220)

@@ -24,7 +24,7 @@ Call = Callable[..., Said]
 
 def run_command(*words: object, stdin: str = "") -> Said:
     """Run a command in this process: `run_command("list", "envs")`, `stdin=` for what a person would type."""
-    from turnwise.cli.main import app
+    from turncredit.cli.main import app
 
     result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -35,7 +35,7 @@ def run_command(*words: object, stdin: str = "") -> Said:
 def one_sentence(said: Said, *parts: str) -> None:
     """The command ended as a mistake of the user does: code 2, one line, with these parts in it."""
     assert said.code == 2, (said.out, said.err)
-    assert said.err.startswith("turnwise: ")
+    assert said.err.startswith("turncredit: ")
     assert said.err.count("\n") == 1, said.err
     assert "Traceback" not in said.err
     for part in parts:

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import gymnasium
 
-from turnwise.envs import register as register_env
-from turnwise.envs.errors import BadSnapshot, NotReset, StepAfterEnd, UnknownTask
-from turnwise.envs.snapshot import pack, random_from, random_state, unpack
-from turnwise.envs.spaces import Text
+from turncredit.envs import register as register_env
+from turncredit.envs.errors import BadSnapshot, NotReset, StepAfterEnd, UnknownTask
+from turncredit.envs.snapshot import pack, random_from, random_state, unpack
+from turncredit.envs.spaces import Text
 
 ID = "toys/Corridor-v0"
 _NOT_SAVED = ("_tasks", "_np_random", "_np_random_seed")

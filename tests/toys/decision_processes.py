@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from turnwise.credit import Steps
+from turncredit.credit import Steps
 
 Outcomes = Sequence[tuple[float, float, str | None]]
 

@@ -16,7 +16,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from turnwise.training.learner.policy import build_tokenizer, save_policy
+from turncredit.training.learner.policy import build_tokenizer, save_policy
 
 VOCAB = 300
 CONTEXT = 128

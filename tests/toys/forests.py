@@ -9,15 +9,15 @@ from toys.corridor import Corridor
 from toys.tokens import Bytes
 from toys.wanderer import Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.rollouts.rollout_stream import GroupNumbers
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.forest.places import FORK_RULES, ForkRule, get_fork_rule
-from turnwise.training.sampling.forest_growth import Forest
-from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.grown_groups import GrowingGroups
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.rollouts.rollout_stream import GroupNumbers
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.forest.places import FORK_RULES, ForkRule, get_fork_rule
+from turncredit.training.sampling.forest_growth import Forest
+from turncredit.training.sampling.group_draws import DrawnGroup
+from turncredit.training.sampling.grown_groups import GrowingGroups
 
 AGENT = Agent(max_turns=7)
 TASKS = ["open-3-1", "fetch-3-1", "open-3-1"]

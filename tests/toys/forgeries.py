@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from turnwise.envs import BadSnapshot
-from turnwise.envs.snapshot import pack
+from turncredit.envs import BadSnapshot
+from turncredit.envs.snapshot import pack
 
 ANY_BYTES = st.one_of(st.binary(), st.text().map(str.encode), st.none(), st.text(), st.builds(bytearray))
 

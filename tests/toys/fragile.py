@@ -10,7 +10,7 @@ from typing import Any
 
 from toys.corridor import Corridor
 
-from turnwise.envs import register
+from turncredit.envs import register
 
 
 class Jittery(Corridor):

@@ -12,10 +12,10 @@ from typing import Any
 
 from toys.corridor import Corridor
 
-from turnwise.envs import register as register_env
+from turncredit.envs import register as register_env
 
 ID = "toys/Gated-v0"
-GATE = "TURNWISE_TEST_GATE"
+GATE = "TURNCREDIT_TEST_GATE"
 """Names the file; the runs lie beside it, at any depth."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from turnwise.agents.device_memory import DeviceMemory
+from turncredit.agents.device_memory import DeviceMemory
 
 GIB = 2**30
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from toys.corridor import Corridor
 
-from turnwise.envs import TextEnv, UnknownTask
-from turnwise.envs.info import Info
+from turncredit.envs import TextEnv, UnknownTask
+from turncredit.envs.info import Info
 
 Step = tuple[str, float, bool, bool, dict[str, Any]]
 _CITIES = ("Lima", "Oslo", "Rome", "Cairo", "Quito", "Accra", "Minsk", "Sofia", "Tunis", "Hanoi")

@@ -3,7 +3,7 @@
 import io
 import tarfile
 
-from turnwise.tools.sandbox.untrusted_archives import TreeLimits
+from turncredit.tools.sandbox.untrusted_archives import TreeLimits
 
 END = bytes(1024)
 SMALL = TreeLimits(bytes=1 << 20, entries=200, file_size=1 << 20)

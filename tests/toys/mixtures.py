@@ -10,7 +10,7 @@ import transformers
 from toys.families import CONTEXT, FAMILIES
 from toys.training_helpers import VOCAB
 
-from turnwise.agents.token_experts import TurnExperts
+from turncredit.agents.token_experts import TurnExperts
 
 MIXTURES = ("Mixtral", "Qwen 3 MoE", "GPT-OSS", "DeepSeek V3")
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from numpy.random import default_rng
 
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.trajectory import Extra, Trajectory, Turn
-from turnwise.training.sampling import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.trajectory import Extra, Trajectory, Turn
+from turncredit.training.sampling import BranchPoint, Growth, MoreEpisodes, OpenGroup
 
 Rule = Callable[[OpenGroup], Growth]
 

@@ -20,12 +20,12 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from turnwise.agents.models.tokenization import AnswerEnd, codec_of
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.processes.serving import serve_in_thread
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents.models.tokenization import AnswerEnd, codec_of
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.processes.serving import serve_in_thread
+from turncredit.training.learner.policy import build_policy
 
 NAME = "tiny"
 VIEW = View("", "", None, 0)
@@ -151,7 +151,7 @@ class ToyServer:
         return {"tokens": list(self.codec.encode(body["prompt"]))}
 
     async def _collective_rpc(self, body: dict[str, Any]) -> Any:
-        """Load weights, with turnwise's method if `extended`, else with vLLM's own."""
+        """Load weights, with turncredit's method if `extended`, else with vLLM's own."""
         own = body["method"] == "reload_weights"
         if not own and not self.extended:
             return error(500, f"Worker failed with error ''CPUWorker' object has no attribute '{body['method']}''")

@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from turnwise.agents.prompts.parsing import Parsed, Parser
-from turnwise.agents.prompts.prompt import Conversation
-from turnwise.agents.prompts.templates import Template
-from turnwise.credit import Advantages, Steps
-from turnwise.credit.tokens.packed import TransformedAdvantages
-from turnwise.training.objectives import Tokens, objective
+from turncredit.agents.prompts.parsing import Parsed, Parser
+from turncredit.agents.prompts.prompt import Conversation
+from turncredit.agents.prompts.templates import Template
+from turncredit.credit import Advantages, Steps
+from turncredit.credit.tokens.packed import TransformedAdvantages
+from turncredit.training.objectives import Tokens, objective
 
 TEMPLATE = Template(ask="\nWhat now?\n")
 PARSER = Parser(lambda text: Parsed(action=text.strip() or None, why="empty"), "an action")

@@ -52,9 +52,9 @@ def _rank(rank, size, shards, port, result, function, args):
         "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }
-    from turnwise.training.config.run import Run
-    from turnwise.training.learner.rank_commands import lead, serve_rank
-    from turnwise.training.learner.ranks import agree, join
+    from turncredit.training.config.run import Run
+    from turncredit.training.learner.rank_commands import lead, serve_rank
+    from turncredit.training.learner.ranks import agree, join
 
     run = partial(Run.parse, {"policy": {"shards": shards}})
     _, ranks = agree(join(timeout=timedelta(seconds=SECONDS)), run)

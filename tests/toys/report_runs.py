@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EpisodeRow, EvaluationResult
 
 TOML = (
-    'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n'
+    'name = "made"\n[env]\nid = "turncredit/Household-v0"\n[credit]\nmethod = "gigpo"\n'
     "[train]\niterations = 5\nlr = 0.001\n"
 )
 
@@ -88,7 +88,7 @@ def write_run(folder: Path, iterations: int = 3) -> Path:
     folder.mkdir(parents=True)
     (folder / "run.toml").write_text(TOML)
     (folder / "meta.json").write_text(
-        json.dumps({"python": "3.11", "platform": "Linux", "packages": {"turnwise": "0.1", "torch": None}})
+        json.dumps({"python": "3.11", "platform": "Linux", "packages": {"turncredit": "0.1", "torch": None}})
     )
     for number in range(1, iterations + 1):
         write_iteration(folder, number)
@@ -99,7 +99,7 @@ def write_run(folder: Path, iterations: int = 3) -> Path:
 
 def evaluation(won: str) -> EvaluationResult:
     """An evaluation that won the tasks with a "1"."""
-    panel = Panel("turnwise/Household-v0", tuple(f"task-{n}" for n in range(len(won))), {}, 0)
+    panel = Panel("turncredit/Household-v0", tuple(f"task-{n}" for n in range(len(won))), {}, 0)
     rows = [
         EpisodeRow(task, "even" if n % 2 == 0 else "odd", won[n] == "1", float(won[n] == "1"), 4, "terminated", 0, 0)
         for n, task in enumerate(panel.tasks)

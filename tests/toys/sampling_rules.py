@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit import Steps
-from turnwise.training.sampling import (
+from turncredit.credit import Steps
+from turncredit.training.sampling import (
     BranchPoint,
     GroupRule,
     Growth,

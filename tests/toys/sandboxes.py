@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from turnwise.tools.sandbox import Box, Limits, SandboxError, probe, start
+from turncredit.tools.sandbox import Box, Limits, SandboxError, probe, start
 
 MB = 1 << 20
 LIMITS = Limits(
@@ -20,7 +20,7 @@ LOCAL = ("bwrap", "landlock")
 
 needs_box = pytest.mark.skipif(
     os.environ.get("CI") != "true" and not any(status.works for status in probe()),
-    reason="no sandbox works on this machine (turnwise doctor says why)",
+    reason="no sandbox works on this machine (turncredit doctor says why)",
 )
 
 

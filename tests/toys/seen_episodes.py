@@ -8,12 +8,12 @@ from dataclasses import replace
 import torch
 from toys.vision import screen
 
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.agents.vision.image_reader import reader_of
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.agents.vision.image_reader import reader_of
 
 EPISODES, TURNS = 3, 3
 

@@ -11,9 +11,9 @@ import torch
 import transformers
 from toys.families import VOCAB, Family
 
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 
 VIEW = View(start="", observation="", admissible=None, turn=0)
 

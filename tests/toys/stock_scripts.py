@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from turnwise.envs.android.elements import folded
-from turnwise.envs.android.tasks.clock import open_tab
-from turnwise.envs.android.tasks.contacts import open_contact
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.messages import send, write_to
+from turncredit.envs.android.elements import folded
+from turncredit.envs.android.tasks.clock import open_tab
+from turncredit.envs.android.tasks.contacts import open_contact
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.messages import send, write_to
 
 Params = dict[str, Any]
 SWITCHES = {

@@ -5,9 +5,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.credit.advantages import Advantages
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.credit.advantages import Advantages
 
 VOCAB = 23
 

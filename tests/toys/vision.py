@@ -9,10 +9,10 @@ import numpy as np
 import torch
 import transformers
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.vision.image_reader import ImageReader, attach_reader
-from turnwise.training.config.section_tables import VisionSection
-from turnwise.training.learner.policy import build_policy, build_tokenizer
+from turncredit.agents.content import ImagePart
+from turncredit.agents.vision.image_reader import ImageReader, attach_reader
+from turncredit.training.config.section_tables import VisionSection
+from turncredit.training.learner.policy import build_policy, build_tokenizer
 
 HAS_TORCHVISION = transformers.utils.is_torchvision_available()
 TEXTS = ["tap 3 4 hello world Settings user assistant system User Assistant USER ASSISTANT"]

@@ -17,15 +17,15 @@ from toys.seen_episodes import plain
 from toys.vision import FAMILIES, screen
 from toys.vllm_families import load, print_gaps, send, start
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.content import ImagePart
-from turnwise.agents.models.model_folder import load_model
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.vllm.prompt_images import PromptImages
-from turnwise.agents.trajectory import Turn
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.training.learner.policy import save_policy
+from turncredit.agents.agent import Agent
+from turncredit.agents.content import ImagePart
+from turncredit.agents.models.model_folder import load_model
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.vllm.prompt_images import PromptImages
+from turncredit.agents.trajectory import Turn
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.training.learner.policy import save_policy
 
 CONTEXT = 1024
 SEEN: list[tuple[ImagePart, ...]] = [(), (screen(1),), (screen(2),), (screen(3, (120, 60)),), ()]

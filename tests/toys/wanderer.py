@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from turnwise.agents.errors import AgentError, NoPlan
-from turnwise.agents.models.tokenization import codec_of
-from turnwise.agents.samplers.base import Completion, Planner, Request, Sampler
-from turnwise.agents.samplers.scripted import ActionSampler, turn_rng
-from turnwise.envs.errors import EnvError
+from turncredit.agents.errors import AgentError, NoPlan
+from turncredit.agents.models.tokenization import codec_of
+from turncredit.agents.samplers.base import Completion, Planner, Request, Sampler
+from turncredit.agents.samplers.scripted import ActionSampler, turn_rng
+from turncredit.envs.errors import EnvError
 
 
 class Wanderer(ActionSampler):

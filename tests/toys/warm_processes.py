@@ -24,10 +24,10 @@ PRELOADED = [
     "torch.distributed.fsdp",
     "torch.distributed.launcher.api",
     "transformers.models.llama.modeling_llama",
-    "turnwise.training.training_run",
-    "turnwise.training.learner.distributed_learner",
-    "turnwise.training.learner.rank_commands",
-    "turnwise.agents.cluster.sampler",
+    "turncredit.training.training_run",
+    "turncredit.training.learner.distributed_learner",
+    "turncredit.training.learner.rank_commands",
+    "turncredit.agents.cluster.sampler",
     "jsonschema",
     "hypothesis",
     "pytest",
@@ -37,7 +37,7 @@ WARM = multiprocessing.get_context("forkserver")
 WARM.set_forkserver_preload(PRELOADED)
 SERVER = forkserver._forkserver
 """Python's connection to the process that forks all others."""
-VARIABLE = "TURNWISE_WARM_SERVER"
+VARIABLE = "TURNCREDIT_WARM_SERVER"
 """What names the server of this process to those that it starts."""
 
 

@@ -11,22 +11,22 @@ import torch
 from test_training_loop import lines, make_run
 from toys.training_helpers import VOCAB, play, random_advantages, tiny_llama, trajectory, turn
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.annealing import Annealing, ead
-from turnwise.agents.errors import AgentError, SamplerError
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.token_requests import refuse_annealing
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.trajectory import Group
-from turnwise.training import ConfigError, train
-from turnwise.training.batch.batch import pack
-from turnwise.training.batch.sampling_temperature import SamplingTemperature
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.vocabulary import token_logprobs
-from turnwise.training.objectives import Objective
-from turnwise.training.parts import prepare
+from turncredit.agents.agent import Agent
+from turncredit.agents.annealing import Annealing, ead
+from turncredit.agents.errors import AgentError, SamplerError
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.token_requests import refuse_annealing
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.trajectory import Group
+from turncredit.training import ConfigError, train
+from turncredit.training.batch.batch import pack
+from turncredit.training.batch.sampling_temperature import SamplingTemperature
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.vocabulary import token_logprobs
+from turncredit.training.objectives import Objective
+from turncredit.training.parts import prepare
 
 torch.set_num_threads(1)
 SOON = {"name": "ead", "scale": 30.0, "first": 3, "least": 0.4}

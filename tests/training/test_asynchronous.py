@@ -23,23 +23,23 @@ from toys.training_helpers import conversation, random_advantages, trajectory
 from toys.waiting import eventually
 from toys.warm_processes import WarmPopen
 
-from turnwise.ablation.plan import check, plan
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.files.trajectory_files import read_trajectories, to_json
-from turnwise.agents.rollouts.rollout_stream import GroupStream
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Group
-from turnwise.cli.train import load_run
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.asynchronous import AsynchronousRollouts
-from turnwise.training.audit import AuditOptions, audit
-from turnwise.training.batch.batch import pack
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.errors import TrainingError
-from turnwise.training.parts import prepare
-from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.run_folder.trajectory_store import GroupFiles
-from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
+from turncredit.ablation.plan import check, plan
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.files.trajectory_files import read_trajectories, to_json
+from turncredit.agents.rollouts.rollout_stream import GroupStream
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Group
+from turncredit.cli.train import load_run
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.asynchronous import AsynchronousRollouts
+from turncredit.training.audit import AuditOptions, audit
+from turncredit.training.batch.batch import pack
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.errors import TrainingError
+from turncredit.training.parts import prepare
+from turncredit.training.preflight.effects import effective_toml
+from turncredit.training.run_folder.trajectory_store import GroupFiles
+from turncredit.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
 torch.set_num_threads(1)
 
@@ -278,8 +278,8 @@ def test_kill_minus_nine_loses_no_finished_group(tmp_path):
 
 
 def test_an_engine_that_fails_ends_the_run_with_a_checkpoint(tmp_path, monkeypatch):
-    from turnwise.agents.errors import EngineFailed
-    from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+    from turncredit.agents.errors import EngineFailed
+    from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 
     plain = TransformersSampler.sample
 
@@ -294,7 +294,7 @@ def test_an_engine_that_fails_ends_the_run_with_a_checkpoint(tmp_path, monkeypat
         train(run)
     monkeypatch.undo()
     assert train(run, resume=True).step == 6
-    assert not [thread for thread in threading.enumerate() if thread.name == "turnwise-rollouts"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "turncredit-rollouts"]
 
 
 def test_when_every_episode_fails_the_run_says_why_and_can_go_on(tmp_path, monkeypatch):

@@ -10,21 +10,21 @@ import torch
 import toys.corridor
 from toys.tokens import CHATML
 
-import turnwise.training.audit.checks as checks_module
-import turnwise.training.audit.scoring as scoring_module
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories, to_json
-from turnwise.agents.models.model_folder import load_model, load_tokenizer
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.training import Run, train
-from turnwise.training.audit import AuditOptions, audit
-from turnwise.training.audit.checks import EpisodeEnd, wrong_forks
-from turnwise.training.audit.gaps import GapMeter
-from turnwise.training.audit.report import engine_dtype, ranges
-from turnwise.training.config.toml import render
-from turnwise.training.errors import TrainingError
-from turnwise.training.learner.policy import save_policy
-from turnwise.training.preflight import rules
-from turnwise.training.run_folder.checkpoint import Checkpoints, manifest
+import turncredit.training.audit.checks as checks_module
+import turncredit.training.audit.scoring as scoring_module
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories, to_json
+from turncredit.agents.models.model_folder import load_model, load_tokenizer
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.training import Run, train
+from turncredit.training.audit import AuditOptions, audit
+from turncredit.training.audit.checks import EpisodeEnd, wrong_forks
+from turncredit.training.audit.gaps import GapMeter
+from turncredit.training.audit.report import engine_dtype, ranges
+from turncredit.training.config.toml import render
+from turncredit.training.errors import TrainingError
+from turncredit.training.learner.policy import save_policy
+from turncredit.training.preflight import rules
+from turncredit.training.run_folder.checkpoint import Checkpoints, manifest
 
 torch.set_num_threads(1)
 TABLE = {
@@ -398,7 +398,7 @@ def test_nucleus_sampling_moves_log_probabilities_by_a_known_amount(audited):
     assert result(audit(folder), "log-probabilities").details["mean"] < 1e-6
     wrong = GapMeter(1e-4, top_p=1.0)
     stored = list(read_trajectories(folder / "trajectories/000001.jsonl"))
-    from turnwise.training.learner.logprobs import TokenScorer
+    from turncredit.training.learner.logprobs import TokenScorer
 
     scorer = TokenScorer(load_model(folder / "checkpoints/000000"))
     list(wrong.measure(1, stored[0].turns[0].version, stored, lambda batch: scorer.score(batch, temperature=0.7)))

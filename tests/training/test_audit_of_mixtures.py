@@ -7,11 +7,11 @@ import pytest
 import torch
 import toys.corridor
 
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
-from turnwise.training import Run, train
-from turnwise.training.audit import audit
-from turnwise.training.audit.checks import AuditedRun
-from turnwise.training.audit.scoring import merged_tokens
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turncredit.training import Run, train
+from turncredit.training.audit import audit
+from turncredit.training.audit.checks import AuditedRun
+from turncredit.training.audit.scoring import merged_tokens
 
 torch.set_num_threads(1)
 OWN = {"max_turns": 3, "max_tokens": 5, "prompt": "conversation", "template": "react", "parser": "think-action"}
@@ -21,7 +21,7 @@ TABLE = {
     "env": {
         "mix": [
             {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3]}},
-            {"id": "turnwise/Household-v0", "kwargs": {"level": "tiny"}, "agent": OWN},
+            {"id": "turncredit/Household-v0", "kwargs": {"level": "tiny"}, "agent": OWN},
         ]
     },
     "agent": {"max_turns": 4, "max_tokens": 8, "prompt": {"name": "window", "history": 1}},
@@ -75,8 +75,8 @@ def test_a_wrong_prompt_of_a_part_is_found(mixture, tmp_path, part):
 
 
 def test_chunks_are_counted_as_they_are_packed(mixture):
-    from turnwise.agents.trajectory import Group
-    from turnwise.training.batch.batch import pack
+    from turncredit.agents.trajectory import Group
+    from turncredit.training.batch.batch import pack
 
     stored = list(read_trajectories(mixture / "trajectories/000001.jsonl"))
     for one in stored:

@@ -15,16 +15,16 @@ from toys.training_helpers import play, random_advantages, tiny_llama, weights
 from toys.waiting import eventually
 from toys.warm_processes import WarmPopen
 
-import turnwise.training.run_folder.checkpoint as checkpoint_module
-from turnwise.training.batch.batch import pack
-from turnwise.training.errors import CheckpointError
-from turnwise.training.learner import optimizer_shards
-from turnwise.training.learner.distributed_learner import DistributedLearner
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.policy import build_policy
-from turnwise.training.objectives import Objective
-from turnwise.training.run_folder.checkpoint import Checkpoints
-from turnwise.training.run_folder.trajectory_store import RolloutFiles
+import turncredit.training.run_folder.checkpoint as checkpoint_module
+from turncredit.training.batch.batch import pack
+from turncredit.training.errors import CheckpointError
+from turncredit.training.learner import optimizer_shards
+from turncredit.training.learner.distributed_learner import DistributedLearner
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.policy import build_policy
+from turncredit.training.objectives import Objective
+from turncredit.training.run_folder.checkpoint import Checkpoints
+from turncredit.training.run_folder.trajectory_store import RolloutFiles
 
 torch.set_num_threads(1)
 
@@ -105,9 +105,9 @@ def test_what_goes_wrong_on_the_thread_is_raised_by_who_asks(tmp_path, policy, m
 KILLED = """
 import sys, time
 from pathlib import Path
-import turnwise.training.run_folder.checkpoint as module
-from turnwise.training.learner.policy import build_policy
-from turnwise.training.run_folder.checkpoint import Checkpoints
+import turncredit.training.run_folder.checkpoint as module
+from turncredit.training.learner.policy import build_policy
+from turncredit.training.run_folder.checkpoint import Checkpoints
 
 policy = build_policy(["open the red box"], vocab=270, hidden=16, layers=1, heads=1, context=64)
 points = Checkpoints(Path(sys.argv[1]), keep=1)

@@ -12,23 +12,23 @@ from toys.gpus import GIB, FakeMemory
 from toys.ranks import on_ranks
 from toys.training_helpers import play, random_advantages, tiny_llama, weights
 
-from turnwise.agents.models.model_folder import load_model
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.samplers.vllm.gpu_memory import EngineMemory
-from turnwise.training import Run, train, training_run
-from turnwise.training.batch.batch import pack
-from turnwise.training.card_layout import CardLayout, LearnerMemory
-from turnwise.training.errors import EngineMismatch, NotEnoughMemory
-from turnwise.training.learner import learner as learners
-from turnwise.training.learner.distributed_learner import DistributedLearner
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.optimizers import make_optimizer
-from turnwise.training.learner.parked_tensors import ParkedOptimizer
-from turnwise.training.objectives import Objective
-from turnwise.training.preflight import effects, shared_card
-from turnwise.training.run_folder.checkpoint import Checkpoints
+from turncredit.agents.models.model_folder import load_model
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.samplers.vllm.gpu_memory import EngineMemory
+from turncredit.training import Run, train, training_run
+from turncredit.training.batch.batch import pack
+from turncredit.training.card_layout import CardLayout, LearnerMemory
+from turncredit.training.errors import EngineMismatch, NotEnoughMemory
+from turncredit.training.learner import learner as learners
+from turncredit.training.learner.distributed_learner import DistributedLearner
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.optimizers import make_optimizer
+from turncredit.training.learner.parked_tensors import ParkedOptimizer
+from turncredit.training.objectives import Objective
+from turncredit.training.preflight import effects, shared_card
+from turncredit.training.run_folder.checkpoint import Checkpoints
 
 torch.set_num_threads(1)
 

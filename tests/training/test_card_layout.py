@@ -13,16 +13,16 @@ from toys.gpus import GIB, Card, CardFull, FakeMemory
 pytest.importorskip("torch")
 from transformers import Qwen2Config, Qwen3Config
 
-from turnwise.training import Run
-from turnwise.training import plan as plans
-from turnwise.training.card_layout import LIBRARIES, shares_card
-from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.learner.make_learner import memory_needs
-from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, estimate
-from turnwise.training.plan import EpisodeLengths, Gpu, make_plan
-from turnwise.training.preflight import shared_card
-from turnwise.training.preflight.effects import set_without_effect
-from turnwise.training.preflight.shared_card import lay_out_card
+from turncredit.training import Run
+from turncredit.training import plan as plans
+from turncredit.training.card_layout import LIBRARIES, shares_card
+from turncredit.training.errors import NotEnoughMemory
+from turncredit.training.learner.make_learner import memory_needs
+from turncredit.training.learner.memory import MemoryEstimate, MemoryNeeds, estimate
+from turncredit.training.plan import EpisodeLengths, Gpu, make_plan
+from turncredit.training.preflight import shared_card
+from turncredit.training.preflight.effects import set_without_effect
+from turncredit.training.preflight.shared_card import lay_out_card
 
 ROOT = Path(__file__).resolve().parents[2]
 QWEN = {"num_hidden_layers": 28, "max_position_embeddings": 32768}

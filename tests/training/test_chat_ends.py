@@ -5,10 +5,10 @@ import torch
 import toys.corridor
 from toys.tokens import CHATML
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.training import Run, train
-from turnwise.training.audit import audit
-from turnwise.training.learner.policy import build_policy, save_policy
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.training import Run, train
+from turncredit.training.audit import audit
+from turncredit.training.learner.policy import build_policy, save_policy
 
 torch.set_num_threads(1)
 ROOMS = ["You are in room 1.", "Exits: go right, go left.", "take key", "open door", "You have the key.\n> go right"]

@@ -22,10 +22,10 @@ from toys.warm_ray_workers import worker_of
 
 pytest.importorskip("ray")
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.rollouts.rollout_stream import REPLACED
-from turnwise.training import train
-from turnwise.training.preflight.effects import effective_toml
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.rollouts.rollout_stream import REPLACED
+from turncredit.training import train
+from turncredit.training.preflight.effects import effective_toml
 
 torch.set_num_threads(1)
 
@@ -49,7 +49,7 @@ PARTS = {"engine": "ray::EngineHost", "worker": "ray::EnvActor", "rank": "ray::F
 """The titles that Ray gives the processes of actors."""
 PROGRAM = """
 from toys.warm_ray_workers import warm_workers
-from turnwise.cli.main import main
+from turncredit.cli.main import main
 
 with warm_workers():
     main()

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from toys.mixtures import by_prefix, with_experts
 from toys.training_helpers import forked, random_advantages
 
-from turnwise.agents.content import ImagePart
-from turnwise.training.batch.batch import pack
-from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.prefix_forest import common_prefixes, prefix_order, stand_ins
-from turnwise.training.config.sections import ImitationSection
-from turnwise.training.imitation.imitation import imitation_steps
-from turnwise.training.learner.dealt_batch import DealtBatch
-from turnwise.training.learner.gradient import with_gradient
-from turnwise.training.learner.learner import split_minibatches
-from turnwise.training.objectives import Objective
+from turncredit.agents.content import ImagePart
+from turncredit.training.batch.batch import pack
+from turncredit.training.batch.cutting import Cutting
+from turncredit.training.batch.prefix_forest import common_prefixes, prefix_order, stand_ins
+from turncredit.training.config.sections import ImitationSection
+from turncredit.training.imitation.imitation import imitation_steps
+from turncredit.training.learner.dealt_batch import DealtBatch
+from turncredit.training.learner.gradient import with_gradient
+from turncredit.training.learner.learner import split_minibatches
+from turncredit.training.objectives import Objective
 
 CUTTINGS = {"padded": Cutting(), "packed": Cutting(packed=True), "shared": Cutting(shared=True)}
 ROWS = st.lists(st.lists(st.integers(0, 3), max_size=7), min_size=1, max_size=9)

@@ -16,7 +16,7 @@ import pytest
 import torch
 from toys.warm_processes import WarmPopen
 
-from turnwise.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.files.trajectory_files import read_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = json.loads((Path(__file__).parent / "demo_iterations.json").read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def test_iterations_are_as_recorded(tmp_path: Path) -> None:
         "checkpoints.keep=9",
         "evaluation.episodes=0",
     ]
-    script = "from turnwise.training import Run, train; import sys; train(Run.load(sys.argv[1], sys.argv[2:]))"
+    script = "from turncredit.training import Run, train; import sys; train(Run.load(sys.argv[1], sys.argv[2:]))"
     arguments = [str(ROOT / "examples/demo.toml"), *changes, f"output={tmp_path}/run"]
     process = WarmPopen([sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True)
     _, said = process.communicate(timeout=1800)

@@ -14,19 +14,19 @@ from toys.mixtures import by_prefix, mixture, shape_of, with_experts
 from toys.ranks import on_ranks
 from toys.training_helpers import forked, plain_descent, play, random_advantages, same, tiny_llama, weights
 
-from turnwise.agents.models.lora_folders import adapter_tensors
-from turnwise.training.batch.batch import deal, pack
-from turnwise.training.config.run import Run
-from turnwise.training.config.sections import ImitationSection
-from turnwise.training.errors import ConfigError
-from turnwise.training.imitation.imitation import demonstration_batch, imitate, imitation_steps
-from turnwise.training.learner.distributed_learner import DistributedLearner
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.ranks import _shards
-from turnwise.training.objectives import Objective
-from turnwise.training.parts import prepare
+from turncredit.agents.models.lora_folders import adapter_tensors
+from turncredit.training.batch.batch import deal, pack
+from turncredit.training.config.run import Run
+from turncredit.training.config.sections import ImitationSection
+from turncredit.training.errors import ConfigError
+from turncredit.training.imitation.imitation import demonstration_batch, imitate, imitation_steps
+from turncredit.training.learner.distributed_learner import DistributedLearner
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.ranks import _shards
+from turncredit.training.objectives import Objective
+from turncredit.training.parts import prepare
 
 torch.set_num_threads(1)
 

@@ -7,16 +7,16 @@ import pytest
 import torch
 import toys.corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.prompts.dialogue import Prompt
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.training.engine.engine_probe import REQUESTS, TOKENS, EngineProbe, ProbeGap, shares_module
-from turnwise.training.engine.first_prompts import first_prompts
-from turnwise.training.errors import EngineMismatch
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.prompts.dialogue import Prompt
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.training.engine.engine_probe import REQUESTS, TOKENS, EngineProbe, ProbeGap, shares_module
+from turncredit.training.engine.first_prompts import first_prompts
+from turncredit.training.errors import EngineMismatch
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.policy import build_policy
 
 torch.set_num_threads(1)
 TEXTS = ["You are in room 1 of 3. There is a door to the east. A key lies here. Take the key, open the door."]

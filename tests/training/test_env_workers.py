@@ -8,12 +8,12 @@ import torch
 from test_training_loop import assert_same_weights, make_run, weights
 from toys.waiting import gone
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.rollouts.env_processes import EnvProcesses
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.scripted import Random
-from turnwise.training import ConfigError, train
-from turnwise.training.parts import prepare
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.rollouts.env_processes import EnvProcesses
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.samplers.scripted import Random
+from turncredit.training import ConfigError, train
+from turncredit.training.parts import prepare
 
 torch.set_num_threads(1)
 

@@ -10,14 +10,14 @@ import torch
 import toys.corridor
 from test_training_loop import lines, make_run, weights
 
-import turnwise.training.rollouts as rollouts_module
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.steps import COLUMNS, steps_of
-from turnwise.credit import rules
-from turnwise.envs import register
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.hindsight import COLUMN as HINDSIGHT
-from turnwise.training.parts import prepare
+import turncredit.training.rollouts as rollouts_module
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.steps import COLUMNS, steps_of
+from turncredit.credit import rules
+from turncredit.envs import register
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.hindsight import COLUMN as HINDSIGHT
+from turncredit.training.parts import prepare
 
 torch.set_num_threads(1)
 ENV = "toys/Reporting-v0"
@@ -133,8 +133,8 @@ def test_columns_that_only_some_turns_have_are_refused_by_name():
 
     from toys.training_helpers import trajectory, turn
 
-    from turnwise.agents.errors import StepsError
-    from turnwise.agents.trajectory import Group
+    from turncredit.agents.errors import StepsError
+    from turncredit.agents.trajectory import Group
 
     first, others = turn([1], [2]), [turn([1], [2]) for _ in range(3)]
     with_role = trajectory([replace(first, extras={"role": "main"}), others[0]])

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadOption
-from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.sampling.experience import Admission, Experience, Index, StoredEpisode, select
-from turnwise.training.sampling.replay import ReplayBatch, ReplayRule
-from turnwise.training.sampling.replay_rules.catalogue import CATALOGUE, get_replay_rule
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.errors import BadOption
+from turncredit.training.errors import ConfigError, TrainingError
+from turncredit.training.sampling.experience import Admission, Experience, Index, StoredEpisode, select
+from turncredit.training.sampling.replay import ReplayBatch, ReplayRule
+from turncredit.training.sampling.replay_rules.catalogue import CATALOGUE, get_replay_rule
 
 
 def episode(name, reward, turns=2):

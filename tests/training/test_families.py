@@ -10,19 +10,19 @@ from safetensors.torch import load_file
 from toys.families import CONTEXT, DOCUMENT, FAMILIES, change_all, documented, tokenizer, write_model
 from toys.training_helpers import trajectory, turn
 
-from turnwise.agents.models.checkpoint_layout import buffer_names, checkpoint_tensors, ignored_names, one_name_each
-from turnwise.agents.models.model_folder import load_model
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.samplers.weight_files import check_shapes, shapes_of, write_tensors
-from turnwise.agents.trajectory import Group
-from turnwise.training.batch.batch import pack
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.policy import save_policy
-from turnwise.training.objectives import Objective
+from turncredit.agents.models.checkpoint_layout import buffer_names, checkpoint_tensors, ignored_names, one_name_each
+from turncredit.agents.models.model_folder import load_model
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.samplers.weight_files import check_shapes, shapes_of, write_tensors
+from turncredit.agents.trajectory import Group
+from turncredit.training.batch.batch import pack
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.policy import save_policy
+from turncredit.training.objectives import Objective
 
 torch.set_num_threads(1)
 VIEW = View("", "", None, 0)

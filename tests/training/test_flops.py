@@ -6,9 +6,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from turnwise.training.batch.batch import Batch
-from turnwise.training.config.sections import ObjectiveSection
-from turnwise.training.learner.flops import (
+from turncredit.training.batch.batch import Batch
+from turncredit.training.config.sections import ObjectiveSection
+from turncredit.training.learner.flops import (
     Matrices,
     ModelShape,
     PassCost,
@@ -18,12 +18,12 @@ from turnwise.training.learner.flops import (
     forward_flops,
     training_flops,
 )
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.peak_flops import PEAKS, TERA, peak_of, peak_of_device
-from turnwise.training.learner.recomputation import layers_of, recomputing
-from turnwise.training.objectives.run_objective import Objective
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.peak_flops import PEAKS, TERA, peak_of, peak_of_device
+from turncredit.training.learner.recomputation import layers_of, recomputing
+from turncredit.training.objectives.run_objective import Objective
 
 HIDDEN, INNER, LAYERS, HEADS, WORDS = 16, 24, 2, 4, 50
 PROJECTION = HIDDEN * HIDDEN

@@ -10,15 +10,15 @@ from test_training_loop import lines, make_run, weights
 from toys.corridor import Corridor
 from toys.forests import RULES
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.trajectory import Group, grouped
-from turnwise.credit import Advantages, BadOption
-from turnwise.training import ConfigError, Run, load_agent, train
-from turnwise.training.audit import audit
-from turnwise.training.credit_assignment import CreditAssignment
-from turnwise.training.forest.expert_replay import ExpertReplay
-from turnwise.training.parts import prepare
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.trajectory import Group, grouped
+from turncredit.credit import Advantages, BadOption
+from turncredit.training import ConfigError, Run, load_agent, train
+from turncredit.training.audit import audit
+from turncredit.training.credit_assignment import CreditAssignment
+from turncredit.training.forest.expert_replay import ExpertReplay
+from turncredit.training.parts import prepare
 
 
 @pytest.fixture(scope="module")

@@ -12,23 +12,23 @@ from toys.corridor import Corridor
 from toys.forests import AGENT, RULES, TASKS, episode, forest, grow, grown, members, sampler, turn
 from toys.wanderer import Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EnvFailure
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.rollouts.rollout_options import RolloutReport
-from turnwise.agents.steps import FOREST, steps_of
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit import Steps, arpo_hard, bpo, get, grpo, tempo
-from turnwise.credit.prefix_tree import paths
-from turnwise.training.batch.batch import pack
-from turnwise.training.forest.fork_values import ForkValues, ValuedTurns, chosen_turns
-from turnwise.training.forest.places import NOWHERE, ForkRule, get_fork_rule
-from turnwise.training.played import Played
-from turnwise.training.run_folder.metrics import play_metrics, sampled_entropy, success_error
-from turnwise.training.sampling.forest_growth import Forest
-from turnwise.training.sampling.sampling_metrics import fork_metrics
-from turnwise.training.truth.histories import Histories
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EnvFailure
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.rollouts.rollout_options import RolloutReport
+from turncredit.agents.steps import FOREST, steps_of
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit import Steps, arpo_hard, bpo, get, grpo, tempo
+from turncredit.credit.prefix_tree import paths
+from turncredit.training.batch.batch import pack
+from turncredit.training.forest.fork_values import ForkValues, ValuedTurns, chosen_turns
+from turncredit.training.forest.places import NOWHERE, ForkRule, get_fork_rule
+from turncredit.training.played import Played
+from turncredit.training.run_folder.metrics import play_metrics, sampled_entropy, success_error
+from turncredit.training.sampling.forest_growth import Forest
+from turncredit.training.sampling.sampling_metrics import fork_metrics
+from turncredit.training.truth.histories import Histories
 
 # -- growing --
 

@@ -14,16 +14,16 @@ from toys.forests import AGENT, RULES, TASKS, episode, forest, grown, members, s
 from toys.tokens import Bytes
 from toys.wanderer import Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.trajectory import Trajectory
-from turnwise.credit import BadOption
-from turnwise.training import ConfigError
-from turnwise.training.forest.expert_replay import ExpertReplay, turns_left
-from turnwise.training.forest.places import NOWHERE, ForkRule, choose_forks, get_fork_rule
-from turnwise.training.sampling.forest_growth import Forest, asking_expert
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.trajectory import Trajectory
+from turncredit.credit import BadOption
+from turncredit.training import ConfigError
+from turncredit.training.forest.expert_replay import ExpertReplay, turns_left
+from turncredit.training.forest.places import NOWHERE, ForkRule, choose_forks, get_fork_rule
+from turncredit.training.sampling.forest_growth import Forest, asking_expert
 
 
 def test_uniform_turns_are_worth_the_same() -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.threads import hide_gpus
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.threads import hide_gpus
 
 TESTS = Path(__file__).resolve().parents[1]
 RUN = """
 import os, sys
 sys.path.insert(0, {tests!r})
 import toys.corridor
-from turnwise.training import Run, train
+from turncredit.training import Run, train
 
 table = {{
     "threads": 1,

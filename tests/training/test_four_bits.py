@@ -10,24 +10,24 @@ from test_shared_prefixes import SIZES, assert_same, batch_of, model_of
 from toys.training_helpers import gradient
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config
 
-from turnwise.agents.models import four_bits
-from turnwise.agents.models.checkpoint_layout import described_tensors
-from turnwise.agents.models.lora_folders import attach, fingerprint, save_adapter
-from turnwise.agents.models.model_folder import load_model
-from turnwise.agents.models.weights import named_tensors
-from turnwise.training import Run, train
-from turnwise.training.config.sections import PolicySection, SamplerSection
-from turnwise.training.engine.engine_weights import check_engine_weights
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner import make_learner, ranks
-from turnwise.training.learner.flops import ModelShape
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.memory import MemoryNeeds, estimate
-from turnwise.training.objectives import Objective
-from turnwise.training.preflight.rules import check_rules
+from turncredit.agents.models import four_bits
+from turncredit.agents.models.checkpoint_layout import described_tensors
+from turncredit.agents.models.lora_folders import attach, fingerprint, save_adapter
+from turncredit.agents.models.model_folder import load_model
+from turncredit.agents.models.weights import named_tensors
+from turncredit.training import Run, train
+from turncredit.training.config.sections import PolicySection, SamplerSection
+from turncredit.training.engine.engine_weights import check_engine_weights
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner import make_learner, ranks
+from turncredit.training.learner.flops import ModelShape
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.memory import MemoryNeeds, estimate
+from turncredit.training.objectives import Objective
+from turncredit.training.preflight.rules import check_rules
 
 torch.set_num_threads(1)
 WIDE = SIZES | {"hidden_size": 64, "intermediate_size": 128, "tie_word_embeddings": True}
@@ -164,7 +164,7 @@ def test_7b_fits_on_24_gb():
 
 def test_it_is_refused_without_bitsandbytes(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "bitsandbytes", None)
-    with pytest.raises(ConfigError, match=r"policy\.lora\.bits = 4 needs bitsandbytes; .*turnwise\[qlora\]"):
+    with pytest.raises(ConfigError, match=r"policy\.lora\.bits = 4 needs bitsandbytes; .*turncredit\[qlora\]"):
         make_learner.check_policy(PolicySection(model="x", lora=LORA))
 
 

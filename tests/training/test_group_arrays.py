@@ -8,15 +8,15 @@ import torch
 from test_training_loop import make_run
 from toys.training_helpers import forked, play, random_advantages, tiny_llama, trajectory, turn
 
-from turnwise.agents.trajectory import Group
-from turnwise.training import ConfigError
-from turnwise.training.batch.batch import pack
-from turnwise.training.batch.token_advantages import COMPARED, AppliedTransform
-from turnwise.training.learner import group_arrays as module
-from turnwise.training.learner.group_arrays import group_arrays
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.ranks import _check
+from turncredit.agents.trajectory import Group
+from turncredit.training import ConfigError
+from turncredit.training.batch.batch import pack
+from turncredit.training.batch.token_advantages import COMPARED, AppliedTransform
+from turncredit.training.learner import group_arrays as module
+from turncredit.training.learner.group_arrays import group_arrays
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.ranks import _check
 
 torch.set_num_threads(1)
 

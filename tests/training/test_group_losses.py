@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives import Objective, get, objectives, ppo_clip, reinforce
-from turnwise.training.objectives.sources import POLICY, TEACHER
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives import Objective, get, objectives, ppo_clip, reinforce
+from turncredit.training.objectives.sources import POLICY, TEACHER
 
 torch.set_num_threads(1)
 WHOLE = sorted(name for name, entry in objectives().items() if entry.function.whole)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from toys.open_groups import Player
 
-from turnwise.credit import BadOption
-from turnwise.training.sampling.group_rules.catalogue import CATALOGUE, get_group_rule
+from turncredit.credit import BadOption
+from turncredit.training.sampling.group_rules.catalogue import CATALOGUE, get_group_rule
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/sampling.md").read_text(encoding="utf-8")
 

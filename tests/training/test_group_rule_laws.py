@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 from toys.open_groups import Played, Player
 
-from turnwise.agents.trajectory import Trajectory
-from turnwise.training.sampling import OpenGroup
-from turnwise.training.sampling.group_rules.catalogue import CATALOGUE, get_group_rule
-from turnwise.training.sampling.growth import decide
+from turncredit.agents.trajectory import Trajectory
+from turncredit.training.sampling import OpenGroup
+from turncredit.training.sampling.group_rules.catalogue import CATALOGUE, get_group_rule
+from turncredit.training.sampling.growth import decide
 
 BOUNDS: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "dapo": (lambda size: size, lambda size: 1),

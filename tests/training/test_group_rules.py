@@ -17,22 +17,22 @@ from toys.open_groups import Player, after, episode, members, turn
 from toys.tokens import Bytes
 from toys.wanderer import Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit import BadOption, arpo_hard, grpo
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.forest.places import get_fork_rule
-from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.branches import token_places, trees, unlikely_places
-from turnwise.training.sampling.forest_growth import Forest
-from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.group_rules.catalogue import get_group_rule
-from turnwise.training.sampling.group_rules.forest import _confident
-from turnwise.training.sampling.group_rules.seele import GUESSING, LOCATION, STEEPNESS, fit, share_for
-from turnwise.training.sampling.grown_groups import GrowingGroups
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit import BadOption, arpo_hard, grpo
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.errors import ConfigError, TrainingError
+from turncredit.training.forest.places import get_fork_rule
+from turncredit.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.branches import token_places, trees, unlikely_places
+from turncredit.training.sampling.forest_growth import Forest
+from turncredit.training.sampling.group_draws import DrawnGroup
+from turncredit.training.sampling.group_rules.catalogue import get_group_rule
+from turncredit.training.sampling.group_rules.forest import _confident
+from turncredit.training.sampling.group_rules.seele import GUESSING, LOCATION, STEEPNESS, fit, share_for
+from turncredit.training.sampling.grown_groups import GrowingGroups
 
 
 def numbers(chosen: frozenset[str] | None) -> list[str]:

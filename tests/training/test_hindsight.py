@@ -11,17 +11,17 @@ import torch
 import toys.corridor
 from test_training_loop import lines, make_run
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.models.model_folder import load_model
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.trajectory import Group
-from turnwise.credit import Advantages, Steps, hcapo
-from turnwise.envs import register
-from turnwise.training import hindsight as hindsight_module
-from turnwise.training import train
-from turnwise.training.credit_assignment import CreditAssignment
-from turnwise.training.hindsight import TOLD, Hindsight, _with
+from turncredit.agents.agent import Agent
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.models.model_folder import load_model
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.trajectory import Group
+from turncredit.credit import Advantages, Steps, hcapo
+from turncredit.envs import register
+from turncredit.training import hindsight as hindsight_module
+from turncredit.training import train
+from turncredit.training.credit_assignment import CreditAssignment
+from turncredit.training.hindsight import TOLD, Hindsight, _with
 
 Look = Callable[[Hindsight, Steps, list[Group]], None]
 ENV = "toys/Foretold-v0"

@@ -21,12 +21,12 @@ import toys.colours
 from safetensors.numpy import load_file
 from toys.warm_processes import WarmPopen
 
-from turnwise.agents.files.image_store import ImageStore, images_of
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.trajectory import Trajectory
-from turnwise.training import Run, train
-from turnwise.training.audit import audit
-from turnwise.training.preflight.effects import effective_toml
+from turncredit.agents.files.image_store import ImageStore, images_of
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.trajectory import Trajectory
+from turncredit.training import Run, train
+from turncredit.training.audit import audit
+from turncredit.training.preflight.effects import effective_toml
 
 torch.set_num_threads(1)
 TESTS = Path(__file__).resolve().parents[1]
@@ -106,7 +106,7 @@ def same(folder: Path, whole: Path, steps: int, *, tolerance: float = 0.0) -> No
 
 CHILD = """
 import sys, time
-from turnwise.training import Run, train
+from turncredit.training import Run, train
 left = 3
 def tell(event):
     global left
@@ -186,7 +186,7 @@ def test_two_ranks_learn_as_one_process(whole: Path, tmp_path: Path) -> None:
     file.write_text(effective_toml(run_of(folder)))
     launcher = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     outcome = subprocess.run(
-        [*launcher, "-m", "turnwise.cli.main", "train", str(file), "--trust"],
+        [*launcher, "-m", "turncredit.cli.main", "train", str(file), "--trust"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -11,18 +11,18 @@ from torch._dynamo.utils import counters
 from toys.training_helpers import gradient
 from transformers import Gemma2Config, Qwen2Config, Qwen3Config
 
-from turnwise.training.config.run import Run
-from turnwise.training.config.sections import PolicySection, TrainSection
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner import kernels, logprobs, vocabulary
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.kernels import LayerKernels, require_kernels
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.make_learner import LearnerFactory
-from turnwise.training.learner.memory import MemoryNeeds
-from turnwise.training.objectives import Objective
+from turncredit.training.config.run import Run
+from turncredit.training.config.sections import PolicySection, TrainSection
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner import kernels, logprobs, vocabulary
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.kernels import LayerKernels, require_kernels
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.make_learner import LearnerFactory
+from turncredit.training.learner.memory import MemoryNeeds
+from turncredit.training.objectives import Objective
 
 torch.set_num_threads(1)
 
@@ -82,7 +82,7 @@ def test_a_compiled_vocabulary_in_chunks_is_the_plain_one(monkeypatch):
 
     model, batch = qwen(), batch_of()
     plain = outcome(model, batch, "plain")
-    monkeypatch.setattr("turnwise.training.learner.logprobs.token_logprobs", in_chunks)
+    monkeypatch.setattr("turncredit.training.learner.logprobs.token_logprobs", in_chunks)
     assert_same(outcome(model, batch, "compile"), plain, 1e-5)
 
 

@@ -9,10 +9,10 @@ import pytest
 import toys.corridor
 from test_training_loop import lines, make_run
 
-from turnwise.envs import register
-from turnwise.training import train
-from turnwise.training.learning_watch import LearningWatch
-from turnwise.training.success_falls import Fall, SuccessFalls, SuccessWindow
+from turncredit.envs import register
+from turncredit.training import train
+from turncredit.training.learning_watch import LearningWatch
+from turncredit.training.success_falls import Fall, SuccessFalls, SuccessWindow
 
 
 class Recorded:
@@ -59,7 +59,7 @@ def test_a_gap_that_no_rounding_explains_is_warned_about_where_one_module_comput
 @pytest.mark.parametrize("moved", [0.0, 0.05])
 def test_a_run_warns_if_its_sampler_is_not_its_learner(tmp_path, monkeypatch, moved):
     """The sampler's log-probabilities are those of another temperature, as no probe would see."""
-    from turnwise.agents.samplers.transformers import sampler
+    from turncredit.agents.samplers.transformers import sampler
 
     draw = sampler.sample_tokens
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from test_annotation import GROUPS, Judge, annotations
 from test_experience import episode
 
-from turnwise.agents.prompts.hints import TurnNotes
-from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.sampling import GroupRule, Growth, OpenGroup
-from turnwise.training.sampling.annotators.catalogue import get_annotator
-from turnwise.training.sampling.annotators.teachers import edits_in
-from turnwise.training.sampling.experience import Index, StoredEpisode
-from turnwise.training.sampling.group_rules.catalogue import get_group_rule
-from turnwise.training.sampling.growth import decide
-from turnwise.training.sampling.lessons import Lesson, LessonEdit, LessonLibrary, nearest
+from turncredit.agents.prompts.hints import TurnNotes
+from turncredit.training.errors import ConfigError, TrainingError
+from turncredit.training.sampling import GroupRule, Growth, OpenGroup
+from turncredit.training.sampling.annotators.catalogue import get_annotator
+from turncredit.training.sampling.annotators.teachers import edits_in
+from turncredit.training.sampling.experience import Index, StoredEpisode
+from turncredit.training.sampling.group_rules.catalogue import get_group_rule
+from turncredit.training.sampling.growth import decide
+from turncredit.training.sampling.lessons import Lesson, LessonEdit, LessonLibrary, nearest
 
 
 def texts(library):

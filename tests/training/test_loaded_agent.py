@@ -9,17 +9,17 @@ import pytest
 
 pytest.importorskip("torch")
 
-import turnwise
-from turnwise.agents import AgentError, rollout
-from turnwise.agents.models.model_folder import load_model
-from turnwise.evaluation.panels import make_panel
-from turnwise.registry import UnknownName
-from turnwise.training import CheckpointError, ConfigError, Run, train
+import turncredit
+from turncredit.agents import AgentError, rollout
+from turncredit.agents.models.model_folder import load_model
+from turncredit.evaluation.panels import make_panel
+from turncredit.registry import UnknownName
+from turncredit.training import CheckpointError, ConfigError, Run, train
 
 RUN = {
     "name": "tiny",
     "threads": 1,
-    "env": {"id": "turnwise/Household-v0", "kwargs": {"level": "tiny"}, "deadline": 30.0},
+    "env": {"id": "turncredit/Household-v0", "kwargs": {"level": "tiny"}, "deadline": 30.0},
     "agent": {"max_turns": 4, "max_tokens": 8},
     "policy": {"new": {"vocab": 300, "hidden": 16, "layers": 1, "heads": 2}, "context": 500},
     "imitation": {"episodes": 2, "epochs": 1, "won_only": False},
@@ -38,12 +38,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_folder_is_its_newest_checkpoint_with_the_agent_of_the_run(folder: Path) -> None:
-    with turnwise.load_agent(folder) as player:
+    with turncredit.load_agent(folder) as player:
         assert player.folder == folder / "checkpoints/000001"
         assert (player.name, player.deadline, player.workers) == ("tiny", 30.0, 0)
         assert (player.agent.max_turns, player.agent.max_tokens, player.agent.temperature) == (4, 8, 0.5)
         assert player.sampler.context == 500
-        tasks = make_panel("turnwise/Household-v0", {"level": "tiny"}, 2).tasks
+        tasks = make_panel("turncredit/Household-v0", {"level": "tiny"}, 2).tasks
         groups = rollout(player.agent, player.sampler, list(tasks), make=player.make)
     assert [len(group.trajectories) for group in groups] == [1, 1]
     assert all(trajectory.turns and trajectory.finished for group in groups for trajectory in group.trajectories)
@@ -51,7 +51,7 @@ def test_a_run_folder_is_its_newest_checkpoint_with_the_agent_of_the_run(folder:
 
 def test_a_checkpoint_is_itself_and_options_replace_those_of_the_run(folder: Path) -> None:
     first = folder / "checkpoints/000000"
-    with turnwise.load_agent(str(first), temperature=0.0, max_turns=2, dtype="float32", threads=1) as player:
+    with turncredit.load_agent(str(first), temperature=0.0, max_turns=2, dtype="float32", threads=1) as player:
         assert player.folder == first
         assert (player.agent.temperature, player.agent.max_turns, player.agent.max_tokens) == (0.0, 2, 8)
         (group,) = rollout(player.agent, player.sampler, ["train/tiny/000000"], make=player.make, size=2)
@@ -65,15 +65,15 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(folder: Path, tmp_pa
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     (copy / "checkpoints/000001/model.safetensors").write_bytes(b"")
-    with pytest.warns(UserWarning, match="an older checkpoint is used"), turnwise.load_agent(copy) as player:
+    with pytest.warns(UserWarning, match="an older checkpoint is used"), turncredit.load_agent(copy) as player:
         assert player.folder == copy / "checkpoints/000000"
     with pytest.raises(CheckpointError, match="is damaged"):
-        turnwise.load_agent(copy / "checkpoints/000001")
+        turncredit.load_agent(copy / "checkpoints/000001")
 
 
 def test_a_model_without_a_run_has_no_environment(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "checkpoints/000001", tmp_path / "a/b/model")
-    with turnwise.load_agent(tmp_path / "a/b/model", max_turns=3) as player:
+    with turncredit.load_agent(tmp_path / "a/b/model", max_turns=3) as player:
         assert (player.name, player.run, player.agent.max_turns) == ("model", None, 3)
         with pytest.raises(ConfigError, match="belongs to no run"):
             player.make()
@@ -81,15 +81,15 @@ def test_a_model_without_a_run_has_no_environment(folder: Path, tmp_path: Path) 
 
 def test_mistakes_are_sentences(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="does not exist; expected the folder of a run or checkpoint"):
-        turnwise.load_agent(tmp_path / "nothing")
+        turncredit.load_agent(tmp_path / "nothing")
     with pytest.raises(CheckpointError, match="holds no checkpoint"):
-        turnwise.load_agent(tmp_path)
+        turncredit.load_agent(tmp_path)
     with pytest.raises(AgentError, match="max_turn"):
-        turnwise.load_agent(folder, max_turn=3)
+        turncredit.load_agent(folder, max_turn=3)
     with pytest.raises(UnknownName, match=r"unknown dtype 'float23'; did you mean 'float32'"):
-        turnwise.load_agent(folder, dtype="float23")
+        turncredit.load_agent(folder, dtype="float23")
     with pytest.raises(ConfigError, match=r"unknown policy\.device 'tpu'"):
-        turnwise.load_agent(folder, device="tpu")
+        turncredit.load_agent(folder, device="tpu")
 
 
 TRAIN_FURTHER = {key: value for key, value in RUN.items() if key != "imitation"} | {
@@ -107,7 +107,7 @@ def start_from(model: Path, output: Path, *, resume: bool = False, **policy: obj
 
 def test_a_run_begins_from_the_checkpoint_that_an_evaluation_of_the_folder_takes(folder: Path, tmp_path: Path) -> None:
     run = start_from(folder, tmp_path / "next")
-    with turnwise.load_agent(folder) as player:
+    with turncredit.load_agent(folder) as player:
         assert Path(run.policy.model) == player.folder == folder / "checkpoints/000001"
     begun = load_model(tmp_path / "next/checkpoints/000000").state_dict()
     assert all((begun[name] == tensor).all() for name, tensor in load_model(player.folder).state_dict().items())
@@ -129,7 +129,7 @@ def test_what_a_run_folder_cannot_give_is_refused_with_what_it_holds(folder: Pat
         with pytest.raises(ConfigError, match=rf"policy.model: {folder / missing} does not exist; {choices}: name"):
             start_from(folder / missing, refused)
         with pytest.raises(CheckpointError, match=choices):
-            turnwise.load_agent(folder / missing)
+            turncredit.load_agent(folder / missing)
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     for checkpoint in (copy / "checkpoints").iterdir():
@@ -140,7 +140,7 @@ def test_what_a_run_folder_cannot_give_is_refused_with_what_it_holds(folder: Pat
     ):
         start_from(copy, refused)
     shutil.rmtree(copy / "checkpoints")
-    with pytest.raises(ConfigError, match=rf"holds no checkpoint yet: .*turnwise train {copy} --resume"):
+    with pytest.raises(ConfigError, match=rf"holds no checkpoint yet: .*turncredit train {copy} --resume"):
         start_from(copy, refused)
     assert not refused.exists()
 

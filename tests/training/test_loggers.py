@@ -15,11 +15,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-import turnwise.training.run_folder.loggers as loggers_module
-from turnwise.training import ConfigError, Run
-from turnwise.training.errors import TrainingError
-from turnwise.training.run_folder.loggers import LoggedRun, open_loggers
-from turnwise.training.run_folder.metrics import MetricsWriter, event_numbers, read_events
+import turncredit.training.run_folder.loggers as loggers_module
+from turncredit.training import ConfigError, Run
+from turncredit.training.errors import TrainingError
+from turncredit.training.run_folder.loggers import LoggedRun, open_loggers
+from turncredit.training.run_folder.metrics import MetricsWriter, event_numbers, read_events
 
 
 def sessions(folder: Path, names: list[str]) -> None:
@@ -91,12 +91,12 @@ def test_wandb_offline_gets_every_number_once(tmp_path: Path, monkeypatch: pytes
     ((id, name, project),) = runs
     assert id == name
     assert name.startswith("my-run-")
-    assert project == "turnwise"
+    assert project == "turncredit"
 
 
 @pytest.mark.parametrize(
     ("project", "variable", "expected"),
-    [("", None, "turnwise"), ("", "theirs", "theirs"), ("ours", "theirs", "ours"), ("ours", None, "ours")],
+    [("", None, "turncredit"), ("", "theirs", "theirs"), ("ours", "theirs", "ours"), ("ours", None, "ours")],
 )
 def test_the_project_of_wandb(
     project: str, variable: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -117,7 +117,7 @@ def test_the_project_of_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(trackio, "init", lambda project, **options: projects.append(project))
     for project in ("", "ours"):
         open_loggers(["trackio"], tmp_path, name="run", project=project, config={})
-    assert projects == ["turnwise", "ours"]
+    assert projects == ["turncredit", "ours"]
 
 
 def test_trackio_gets_every_number_once(
@@ -132,7 +132,7 @@ def test_trackio_gets_every_number_once(
         monkeypatch.setattr(module, "TRACKIO_DIR", place)
     sessions(tmp_path, ["trackio"])
     assert capfd.readouterr().out == "", "standard output belongs to the commands"
-    with sqlite3.connect(place / "turnwise.db") as database:
+    with sqlite3.connect(place / "turncredit.db") as database:
         rows = database.execute("select run_name, step, metrics from metrics order by id").fetchall()
     assert len({name for name, _, _ in rows}) == 1
     found = [(step, key, value) for _, step, text in rows for key, value in json.loads(text).items()]
@@ -199,7 +199,7 @@ def test_a_logger_that_cannot_start_costs_one_warning(tmp_path: Path, monkeypatc
 
 def test_a_logger_that_is_not_installed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
-    with pytest.raises(TrainingError, match=r"the logger wandb needs wandb, which is not installed.*turnwise\[log\]"):
+    with pytest.raises(TrainingError, match=r"the logger wandb needs wandb, which is not installed.*turncredit\[log\]"):
         open_loggers(["wandb"], tmp_path, name="run", config={})
 
 

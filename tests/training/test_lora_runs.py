@@ -11,18 +11,18 @@ import toys.corridor
 from safetensors.torch import load_file
 from toys.training_helpers import play, random_advantages
 
-from turnwise.ablation.plan import plan
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models.lora_folders import adapter_tensors, attach, base_of, fingerprint
-from turnwise.agents.models.model_folder import load_model, load_tokenizer, model_config
-from turnwise.agents.models.weights import is_adapter
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.batch.batch import pack
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.policy import build_policy, save_policy
-from turnwise.training.objectives import Objective
+from turncredit.ablation.plan import plan
+from turncredit.agents.errors import ModelError
+from turncredit.agents.models.lora_folders import adapter_tensors, attach, base_of, fingerprint
+from turncredit.agents.models.model_folder import load_model, load_tokenizer, model_config
+from turncredit.agents.models.weights import is_adapter
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.batch.batch import pack
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.policy import build_policy, save_policy
+from turncredit.training.objectives import Objective
 
 torch.set_num_threads(1)
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])

@@ -8,14 +8,14 @@ import pytest
 import torch
 from test_lora_runs import IDS, TEXTS, make_run, save_base
 
-from turnwise.agents.errors import ModelError, SamplerError
-from turnwise.agents.models.lora_folders import attach, save_adapter
-from turnwise.agents.models.model_folder import load_model
-from turnwise.agents.models.weights import named_tensors, shared_embedding
-from turnwise.agents.samplers.transformers.module_copy import copy_model
-from turnwise.training import ConfigError, train
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.policy import build_policy, save_policy
+from turncredit.agents.errors import ModelError, SamplerError
+from turncredit.agents.models.lora_folders import attach, save_adapter
+from turncredit.agents.models.model_folder import load_model
+from turncredit.agents.models.weights import named_tensors, shared_embedding
+from turncredit.agents.samplers.transformers.module_copy import copy_model
+from turncredit.training import ConfigError, train
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.policy import build_policy, save_policy
 
 torch.set_num_threads(1)
 RANK, ALPHA = 4, 8.0

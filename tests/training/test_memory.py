@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3MoeConfig
 
-from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.learner import memory
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.memory import (
+from turncredit.training.errors import NotEnoughMemory
+from turncredit.training.learner import memory
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.memory import (
     MemoryNeeds,
     cache_bytes,
     estimate,
@@ -17,7 +17,7 @@ from turnwise.training.learner.memory import (
     gathered_bytes,
     require_memory,
 )
-from turnwise.training.learner.vocabulary import CHUNK
+from turncredit.training.learner.vocabulary import CHUNK
 
 CONFIG = LlamaConfig(
     vocab_size=500,

@@ -7,14 +7,14 @@ import pytest
 from test_training_loop import assert_same_weights, lines, make_run, weights
 from toys.commands import run_command
 
-from turnwise.agents.errors import AgentError
-from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import grouped
-from turnwise.report.stored_groups import read_credited, read_groups
-from turnwise.training import ConfigError, train
-from turnwise.training.parts import prepare
-from turnwise.training.sampling.sampling_files import MissingEpisodes, earlier_episodes
+from turncredit.agents.errors import AgentError
+from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import grouped
+from turncredit.report.stored_groups import read_credited, read_groups
+from turncredit.training import ConfigError, train
+from turncredit.training.parts import prepare
+from turncredit.training.sampling.sampling_files import MissingEpisodes, earlier_episodes
 
 PLAIN = ("evaluation.episodes=0", "train.iterations=4", "checkpoints.every=2", "checkpoints.keep=9")
 REMEMBERS = (

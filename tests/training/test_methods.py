@@ -10,8 +10,8 @@ import toys.corridor
 from test_every_rule_trains import ROLES
 from test_training_loop import lines, make_run
 
-from turnwise.envs import register
-from turnwise.training import Run, train
+from turncredit.envs import register
+from turncredit.training import Run, train
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/methods.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (?!method)([^|]+) \| (`[^|]+`) \|", PAGE, flags=re.MULTILINE)

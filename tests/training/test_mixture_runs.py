@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from toys.training_helpers import trajectory, turn
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.trajectory import Group
-from turnwise.envs import register
-from turnwise.envs.info import NO_FORKS
-from turnwise.envs.parts import MIXTURE, part_of
-from turnwise.evaluation.results import EvaluationResult
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.errors import CheckpointError, TrainingError
-from turnwise.training.parts import prepare
-from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.run_folder.checkpoint import Checkpoints
-from turnwise.training.run_folder.metrics import part_metrics, play_metrics
-from turnwise.training.run_instructions import with_instructions
-from turnwise.training.tasks import TaskSampler
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.trajectory import Group
+from turncredit.envs import register
+from turncredit.envs.info import NO_FORKS
+from turncredit.envs.parts import MIXTURE, part_of
+from turncredit.evaluation.results import EvaluationResult
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.errors import CheckpointError, TrainingError
+from turncredit.training.parts import prepare
+from turncredit.training.preflight.effects import effective_toml
+from turncredit.training.run_folder.checkpoint import Checkpoints
+from turncredit.training.run_folder.metrics import part_metrics, play_metrics
+from turncredit.training.run_instructions import with_instructions
+from turncredit.training.tasks import TaskSampler
 
 torch.set_num_threads(1)
-HOUSE, SEARCH, ROOMS = "turnwise/Household-v0", "turnwise/Search-v0", f"toys.corridor:{toys.corridor.ID}"
+HOUSE, SEARCH, ROOMS = "turncredit/Household-v0", "turncredit/Search-v0", f"toys.corridor:{toys.corridor.ID}"
 MIX = [
     {"id": ROOMS, "weight": 2, "kwargs": {"lengths": [3, 4]}, "evaluation": {"random_start": True}},
     {
@@ -176,9 +176,9 @@ def test_credit_does_not_mix_the_parts(tmp_path):
         for name, scale in (("corridor", 1.0), ("household/tiny", 50.0))
         for number in range(2)
     ]
-    from turnwise.agents.steps import steps_of
-    from turnwise.credit import get
-    from turnwise.training.credit_assignment import CreditAssignment
+    from turncredit.agents.steps import steps_of
+    from turncredit.credit import get
+    from turncredit.training.credit_assignment import CreditAssignment
 
     assignment = CreditAssignment.of(
         get("reinforce_pp"), prepared.seeds, None, None,
@@ -280,7 +280,7 @@ def test_wrong_tables_are_refused_when_the_file_is_read(env, sentence):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"mix": [{"id": "turnwise/Serch-v0"}]}, "did you mean 'turnwise/Search-v0'"),
+        ({"mix": [{"id": "turncredit/Serch-v0"}]}, "did you mean 'turncredit/Search-v0'"),
         ({"mix": [{"id": SEARCH, "kwargs": {"levels": ["tinny"]}}]}, "unknown level 'tinny'"),
         ({"mix": [{"id": SEARCH, "kwargs": {"level": "tiny"}, "agent": {"parsr": "bare"}}]}, "did you mean 'parser'"),
         ({"mix": [{"id": ROOMS}], "kwargs": {"split": "train"}}, "Corridor-v0 has no argument 'split'"),
@@ -315,7 +315,7 @@ def test_arguments_of_a_purpose_come_last():
     mix = [{"id": SEARCH, "evaluation": {"level": "tiny"}}, {"id": HOUSE, "kwargs": {"level": "medium"}}]
     changes = ['evaluation.env={split = "held_out"}', 'imitation.env={level = "large"}']
     run = Run.parse({"env": {"kwargs": {"level": "small"}, "mix": mix}}, changes)
-    from turnwise.envs.registration import parts_of
+    from turncredit.envs.registration import parts_of
 
     def levels(kwargs):
         return {part.name: dict(part.kwargs) for part in parts_of(run.env.id, **kwargs)}

@@ -7,14 +7,14 @@ import pytest
 import torch
 from toys.training_helpers import play, random_advantages, tiny_llama
 
-from turnwise.training.batch.batch import pack
-from turnwise.training.config.sections import ImitationSection
-from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.imitation.imitation import demonstration_batch, imitate
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.out_of_memory import out_of_memory
-from turnwise.training.objectives import Objective
+from turncredit.training.batch.batch import pack
+from turncredit.training.config.sections import ImitationSection
+from turncredit.training.errors import NotEnoughMemory
+from turncredit.training.imitation.imitation import demonstration_batch, imitate
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.out_of_memory import out_of_memory
+from turncredit.training.objectives import Objective
 
 torch.set_num_threads(1)
 

@@ -11,16 +11,16 @@ from torch.distributed.fsdp import FSDPModule
 from toys.ranks import on_ranks
 from toys.training_helpers import plain_descent, play, random_advantages, same, tiny_llama, weights
 
-from turnwise.training.batch.batch import pack
-from turnwise.training.config.sections import ImitationSection
-from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.imitation.imitation import demonstration_batch, imitate
-from turnwise.training.learner.distributed_learner import DistributedLearner
-from turnwise.training.learner.gradient import MiniBatch, UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.ranks import Ranks
-from turnwise.training.learner.sharding import _AllGather
-from turnwise.training.objectives import Objective
+from turncredit.training.batch.batch import pack
+from turncredit.training.config.sections import ImitationSection
+from turncredit.training.errors import NotEnoughMemory
+from turncredit.training.imitation.imitation import demonstration_batch, imitate
+from turncredit.training.learner.distributed_learner import DistributedLearner
+from turncredit.training.learner.gradient import MiniBatch, UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.ranks import Ranks
+from turncredit.training.learner.sharding import _AllGather
+from turncredit.training.objectives import Objective
 
 torch.set_num_threads(1)
 

@@ -4,8 +4,8 @@ import pytest
 import toys.outside_parts
 from test_training_loop import lines, make_run
 
-from turnwise.training import ConfigError, train
-from turnwise.training.parts import prepare
+from turncredit.training import ConfigError, train
+from turncredit.training.parts import prepare
 
 HERE = "toys.outside_parts"
 PARTS = (

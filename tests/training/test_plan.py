@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Qwen3MoeConfig
 
-from turnwise.training import ConfigError, Run
-from turnwise.training.learner.memory import cache_bytes
-from turnwise.training.learner.policy import policy_config
-from turnwise.training.plan import EpisodeLengths, Gpu, Split, make_plan, rollout_seconds, update_seconds
-from turnwise.training.split_commands import describe_split, start_command
+from turncredit.training import ConfigError, Run
+from turncredit.training.learner.memory import cache_bytes
+from turncredit.training.learner.policy import policy_config
+from turncredit.training.plan import EpisodeLengths, Gpu, Split, make_plan, rollout_seconds, update_seconds
+from turncredit.training.split_commands import describe_split, start_command
 
 SIZES = {"vocab": 300, "hidden": 32, "layers": 2, "heads": 2}
 CONFIG = policy_config(**SIZES, context=128)
@@ -286,13 +286,13 @@ def test_a_machine_of_the_learner_holds_a_copy_of_the_weights(words, learners, s
     assert whole.learner_bytes - split.learner_bytes == pytest.approx(trained * (1 - 1 / shards))
 
 
-TORCHRUN = "torchrun --nproc-per-node {} -m turnwise.cli.main train RUN.toml"
+TORCHRUN = "torchrun --nproc-per-node {} -m turncredit.cli.main train RUN.toml"
 
 
 @pytest.mark.parametrize(
     ("words", "split", "command"),
     [
-        (["sampler.engine=vllm"], (0, 1), "turnwise train RUN.toml sampler.options.sleep=true"),
+        (["sampler.engine=vllm"], (0, 1), "turncredit train RUN.toml sampler.options.sleep=true"),
         (
             ["sampler.engine=vllm"],
             (0, 8),
@@ -306,16 +306,16 @@ TORCHRUN = "torchrun --nproc-per-node {} -m turnwise.cli.main train RUN.toml"
         (
             ["sampler.engine=vllm", "sampler.options={tensor_parallel_size=2}", "train.staleness=1"],
             (6, 1),
-            "turnwise train RUN.toml sampler.options.data_parallel_size=3 "
+            "turncredit train RUN.toml sampler.options.data_parallel_size=3 "
             """'sampler.options.devices="1,2,3,4,5,6"'""",
         ),
         (
             ["sampler.engine=vllm"],
             (8, 8),
-            "turnwise train RUN.toml cluster.address=auto cluster.engines=8 cluster.learners=8",
+            "turncredit train RUN.toml cluster.address=auto cluster.engines=8 cluster.learners=8",
         ),
-        ([], (0, 1), "turnwise train RUN.toml"),
-        ([], (3, 1), "turnwise train RUN.toml cluster.address=auto cluster.engines=3"),
+        ([], (0, 1), "turncredit train RUN.toml"),
+        ([], (3, 1), "turncredit train RUN.toml cluster.address=auto cluster.engines=3"),
         ([], (0, 2), ""),
         (["sampler.engine=vllm"], (0, 16), ""),
     ],

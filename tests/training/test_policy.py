@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.agents.models.model_folder import load_model, load_tokenizer  # noqa: E402
-from turnwise.training.errors import ConfigError, VocabularyMismatch  # noqa: E402
-from turnwise.training.learner.policy import (  # noqa: E402
+from turncredit.agents.models.model_folder import load_model, load_tokenizer  # noqa: E402
+from turncredit.training.errors import ConfigError, VocabularyMismatch  # noqa: E402
+from turncredit.training.learner.policy import (  # noqa: E402
     EOS,
     PAD,
     PolicyError,
@@ -112,7 +112,7 @@ def test_the_seed_decides_the_weights_and_nothing_else_does(policy):
 @pytest.mark.waits
 def test_the_tokenizer_does_not_depend_on_the_process():
     code = (
-        f"from turnwise.training.learner.policy import build_tokenizer, vocabulary_fingerprint as v\n"
+        f"from turncredit.training.learner.policy import build_tokenizer, vocabulary_fingerprint as v\n"
         f"print(v(build_tokenizer({TEXTS!r}, vocab=500)))"
     )
     seen = set()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.ablation.plan import read_plan
-from turnwise.ablation.results import ablation_results
+from turncredit.ablation.plan import read_plan
+from turncredit.ablation.results import ablation_results
 
 FOLDER = Path(__file__).parents[2] / "docs" / "recorded_runs"
 ARCHIVES = sorted(FOLDER.glob("*.tar.xz"))

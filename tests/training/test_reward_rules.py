@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.credit import BadOption, MissingColumn, Steps
-from turnwise.credit import get as get_credit_rule
-from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.sampling import RewardRule
-from turnwise.training.sampling.reward_rules.behaviours import repeated_share
-from turnwise.training.sampling.reward_rules.catalogue import CATALOGUE, get_reward_rule
-from turnwise.training.sampling.rewards import REWARD_RULES
+from turncredit.credit import BadOption, MissingColumn, Steps
+from turncredit.credit import get as get_credit_rule
+from turncredit.training.errors import ConfigError, TrainingError
+from turncredit.training.sampling import RewardRule
+from turncredit.training.sampling.reward_rules.behaviours import repeated_share
+from turncredit.training.sampling.reward_rules.catalogue import CATALOGUE, get_reward_rule
+from turncredit.training.sampling.rewards import REWARD_RULES
 
 every_rule = pytest.mark.parametrize("name", [rule.name for rule in CATALOGUE])
 BY_EPISODE = {

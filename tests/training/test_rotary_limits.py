@@ -10,19 +10,19 @@ from toys.training_helpers import VOCAB, tiny_llama, trajectory, turn
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, Phi3Config, Phi3ForCausalLM
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from turnwise.agents.models.rotary import rotary_limit
-from turnwise.agents.samplers.transformers.kvcache import unsupported_reason
-from turnwise.agents.trajectory import Group
-from turnwise.training.batch.batch import pack
-from turnwise.training.config.run import Run
-from turnwise.training.engine.first_prompts import check_context
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.policy import build_policy
-from turnwise.training.objectives import Objective
-from turnwise.training.parts import prepare
+from turncredit.agents.models.rotary import rotary_limit
+from turncredit.agents.samplers.transformers.kvcache import unsupported_reason
+from turncredit.agents.trajectory import Group
+from turncredit.training.batch.batch import pack
+from turncredit.training.config.run import Run
+from turncredit.training.engine.first_prompts import check_context
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.policy import build_policy
+from turncredit.training.objectives import Objective
+from turncredit.training.parts import prepare
 
 torch.set_num_threads(1)
 LIMIT = 32

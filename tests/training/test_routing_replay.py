@@ -8,11 +8,11 @@ import torch
 from toys.mixtures import MIXTURES, by_prefix, forced, mixture, own_experts, routers, shape_of, with_experts
 from toys.training_helpers import forked, gradient, play, random_advantages, tiny_llama
 
-from turnwise.training.batch.batch import pack
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.objectives import Objective
+from turncredit.training.batch.batch import pack
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.objectives import Objective
 
 torch.set_num_threads(1)
 LAYOUTS = {

@@ -8,11 +8,11 @@ import torch
 import toys.corridor
 from toys.mixtures import mixture
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.audit import audit
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.policy import build_policy, save_policy
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.audit import audit
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.policy import build_policy, save_policy
 
 torch.set_num_threads(1)
 TEXTS = ["You are in a corridor of 4 rooms, in room 1. go left, go right, wait", "go right\ngo left"] * 3

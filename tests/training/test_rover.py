@@ -7,10 +7,10 @@ import pytest
 import torch
 from toys.training_helpers import play, random_advantages, tiny_llama
 
-from turnwise.training.batch.batch import pack
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.objectives import Objective, get
+from turncredit.training.batch.batch import pack
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.objectives import Objective, get
 
 torch.set_num_threads(1)
 

@@ -6,13 +6,13 @@ import pytest
 import torch
 import toys.corridor
 
-from turnwise.agents.errors import EngineFailed
-from turnwise.agents.models.model_folder import load_model
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.training import Run, train
-from turnwise.training.errors import EngineMismatch
-from turnwise.training.run_folder.checkpoint import Checkpoints
+from turncredit.agents.errors import EngineFailed
+from turncredit.agents.models.model_folder import load_model
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.training import Run, train
+from turncredit.training.errors import EngineMismatch
+from turncredit.training.run_folder.checkpoint import Checkpoints
 
 torch.set_num_threads(1)
 

@@ -12,13 +12,13 @@ import torch
 import toys.corridor
 from test_training_loop import TABLE, assert_same_weights, lines, weights
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.audit import AuditOptions, audit
-from turnwise.training.learner.learner import Learner
-from turnwise.training.run_folder.checkpoint import Checkpoints
-from turnwise.training.run_folder.metrics import METRICS, MetricsWriter, read_events, stored_events
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.audit import AuditOptions, audit
+from turncredit.training.learner.learner import Learner
+from turncredit.training.run_folder.checkpoint import Checkpoints
+from turncredit.training.run_folder.metrics import METRICS, MetricsWriter, read_events, stored_events
 
 torch.set_num_threads(1)
 SMALL = (
@@ -239,7 +239,7 @@ def test_a_run_that_keeps_few_trajectories_goes_on_from_every_checkpoint(tmp_pat
 
 
 def test_the_key_has_no_effect_without_trajectories(tmp_path):
-    from turnwise.training.parts import prepare
+    from turncredit.training.parts import prepare
 
     with pytest.raises(ConfigError, match=r"checkpoints\.keep_trajectories has no effect: trajectory_format is empty"):
         prepare(make_run(tmp_path, "checkpoints.keep_trajectories=3", 'trajectory_format=""'))

@@ -14,11 +14,11 @@ pytest.importorskip("torch")
 
 from toys.training_helpers import trajectory, turn
 
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
-from turnwise.training.run_folder.loggers import Logger, open_loggers
-from turnwise.training.run_folder.sample_episodes import LONGEST, SampleEpisode, sample_episodes
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.advantages import Advantages
+from turncredit.training.run_folder.loggers import Logger, open_loggers
+from turncredit.training.run_folder.sample_episodes import LONGEST, SampleEpisode, sample_episodes
 
 
 def episode(number: int, won: bool) -> Trajectory:
@@ -112,7 +112,7 @@ def test_trackio_has_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for module in (trackio, sqlite_storage):
         monkeypatch.setattr(module, "TRACKIO_DIR", tmp_path / "trackio")
     shown("trackio", tmp_path)
-    with sqlite3.connect(tmp_path / "trackio" / "turnwise.db") as database:
+    with sqlite3.connect(tmp_path / "trackio" / "turncredit.db") as database:
         cursor = database.execute("select * from traces order by step, key")
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor]

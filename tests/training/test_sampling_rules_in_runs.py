@@ -20,23 +20,23 @@ from toys.sampling_rules import helped, until_mixed
 from toys.training_helpers import conversation, random_advantages, trajectory
 from toys.warm_processes import WarmPopen
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.rollouts.rollout_options import RolloutReport
-from turnwise.agents.trajectory import Group
-from turnwise.report.stored_groups import read_groups
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.audit import audit
-from turnwise.training.batch.sampling_temperature import AT_ONE
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.parts import prepare
-from turnwise.training.played import Played
-from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.sampling import BranchPoint, TaskRecords
-from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.group_rules.catalogue import get_group_rule
-from turnwise.training.sampling.grown_groups import GrowingGroups
-from turnwise.training.sampling.growth import decide
-from turnwise.training.sampling.sampling_files import SamplingFiles, played_groups
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.rollouts.rollout_options import RolloutReport
+from turncredit.agents.trajectory import Group
+from turncredit.report.stored_groups import read_groups
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.audit import audit
+from turncredit.training.batch.sampling_temperature import AT_ONE
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.parts import prepare
+from turncredit.training.played import Played
+from turncredit.training.preflight.effects import effective_toml
+from turncredit.training.sampling import BranchPoint, TaskRecords
+from turncredit.training.sampling.group_draws import DrawnGroup
+from turncredit.training.sampling.group_rules.catalogue import get_group_rule
+from turncredit.training.sampling.grown_groups import GrowingGroups
+from turncredit.training.sampling.growth import decide
+from turncredit.training.sampling.sampling_files import SamplingFiles, played_groups
 
 HERE = "toys.sampling_rules"
 PLAIN = ("evaluation.episodes=0", "train.iterations=3", "checkpoints.every=1", "checkpoints.keep=9")
@@ -308,7 +308,7 @@ def test_hints_are_shown_stored_and_audited(tmp_path: Path, prompt: str) -> None
 def test_plans_need_an_expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from toys.corridor import Corridor
 
-    from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
+    from turncredit.training.sampling.growth import GROUP_RULES, GroupRule
 
     rule = GroupRule("shows_plans", "", None, "our reading", "", helped, expert=True)
     monkeypatch.setitem(GROUP_RULES._items, "shows_plans", rule)
@@ -366,7 +366,7 @@ def test_unknown_rules_and_options_are_named_before_anything_is_played(tmp_path:
 
 
 def test_the_default_draws_what_the_task_sampler_did(tmp_path: Path) -> None:
-    from turnwise.training.tasks import TaskSampler
+    from turncredit.training.tasks import TaskSampler
 
     run = run_of(tmp_path)
     parts = prepare(run)
@@ -380,8 +380,8 @@ def test_the_default_draws_what_the_task_sampler_did(tmp_path: Path) -> None:
 
 
 def test_records_after_a_checkpoint_are_those_before_it() -> None:
-    from turnwise.training.sampling import Visit
-    from turnwise.training.state_json import from_json, to_json
+    from turncredit.training.sampling import Visit
+    from turncredit.training.state_json import from_json, to_json
 
     records = TaskRecords.of("abc").after([Visit("b", (1.0, 0.0), 1, {"hint": 0.5}), Visit("a", (), 0)], 3)
     again = TaskRecords.from_state(from_json(to_json(records.state())), "abc")

@@ -11,13 +11,13 @@ import torch
 from toys.seen_episodes import plain, played
 from toys.vision import FAMILIES, screen
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.training.batch.batch import pack
-from turnwise.training.batch.cutting import Cutting
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.logprobs import TokenScorer
+from turncredit.agents.agent import Agent
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.training.batch.batch import pack
+from turncredit.training.batch.cutting import Cutting
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.logprobs import TokenScorer
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))

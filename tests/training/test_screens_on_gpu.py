@@ -10,9 +10,9 @@ import torch
 from toys.seen_episodes import plain, played
 from toys.vision import FAMILIES
 
-from turnwise.agents.agent import Agent
-from turnwise.training.batch.batch import pack
-from turnwise.training.learner.logprobs import TokenScorer
+from turncredit.agents.agent import Agent
+from turncredit.training.batch.batch import pack
+from turncredit.training.learner.logprobs import TokenScorer
 
 pytestmark = pytest.mark.gpu
 

@@ -11,20 +11,20 @@ import torch
 import toys.colours
 from toys.vision import FAMILIES
 
-from turnwise.agents.errors import AgentError
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.models.model_folder import load_model, load_tokenizer
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.training import Run, train
-from turnwise.training.audit import audit
-from turnwise.training.config.section_tables import VisionSection
-from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.learner.lora import LoraOptions, add_adapter, freeze_vision
-from turnwise.training.learner.memory import MemoryNeeds, bytes_per_image_token, estimate
-from turnwise.training.learner.policy import save_policy
-from turnwise.training.learner.vision_policy import check_vision
+from turncredit.agents.errors import AgentError
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.models.model_folder import load_model, load_tokenizer
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.training import Run, train
+from turncredit.training.audit import audit
+from turncredit.training.config.section_tables import VisionSection
+from turncredit.training.errors import ConfigError, TrainingError
+from turncredit.training.learner.lora import LoraOptions, add_adapter, freeze_vision
+from turncredit.training.learner.memory import MemoryNeeds, bytes_per_image_token, estimate
+from turncredit.training.learner.policy import save_policy
+from turncredit.training.learner.vision_policy import check_vision
 
 torch.set_num_threads(1)
 TABLE = {
@@ -100,7 +100,7 @@ def test_a_checkpoint_sees_as_the_run_did(folder):
 def test_a_broken_image_is_an_error_of_its_episode(folder):
     checkpoint = sorted((folder / "checkpoints").glob("0*"))[-1]
     sampler = TransformersSampler(load_model(checkpoint), load_tokenizer(checkpoint))
-    from turnwise.agents.agent import Agent
+    from turncredit.agents.agent import Agent
 
     agent = Agent(max_turns=3, max_tokens=6, keep_images=1)
     groups = rollout(agent, sampler, ["0", "1"], make=lambda: toys.colours.Colours(broken=True))

@@ -14,11 +14,11 @@ import torch
 import toys.corridor
 from toys.openai_server import ToyServer, error
 
-from turnwise.agents.errors import EngineFailed
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.training import ConfigError, Run, TrainingError, train
-from turnwise.training.learner.policy import build_policy, save_policy
+from turncredit.agents.errors import EngineFailed
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.samplers.openai import failures as openai_failures
+from turncredit.training import ConfigError, Run, TrainingError, train
+from turncredit.training.learner.policy import build_policy, save_policy
 
 pytest.importorskip("httpx")
 torch.set_num_threads(1)

@@ -26,25 +26,25 @@ from transformers import (
 from transformers.integrations import flex_attention
 from transformers.masking_utils import chunked_causal_mask_function
 
-from turnwise.agents.trajectory import Group
-from turnwise.training.batch.batch import pack
-from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.model_inputs import shared
-from turnwise.training.batch.prefix_forest import (
+from turncredit.agents.trajectory import Group
+from turncredit.training.batch.batch import pack
+from turncredit.training.batch.cutting import Cutting
+from turncredit.training.batch.model_inputs import shared
+from turncredit.training.batch.prefix_forest import (
     PrefixForest,
     deal_prefixes,
     distinct_tokens,
     prefix_micro_batches,
 )
-from turnwise.training.config.run import Run
-from turnwise.training.config.sections import PolicySection, TrainSection
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner import make_learner, prefix_attention
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.objectives import Objective
+from turncredit.training.config.run import Run
+from turncredit.training.config.sections import PolicySection, TrainSection
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner import make_learner, prefix_attention
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.objectives import Objective
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -269,7 +269,7 @@ def test_adapters_bfloat16_and_chunks_of_the_vocabulary(monkeypatch):
     batch = batch_of()
     plain = outcome(model, batch)
     assert_same(outcome(model, batch, share_prefixes=True, recompute_activations=True), plain, 1e-10)
-    monkeypatch.setattr("turnwise.training.learner.vocabulary.CHUNK", 3 * VOCAB)
+    monkeypatch.setattr("turncredit.training.learner.vocabulary.CHUNK", 3 * VOCAB)
     assert_same(outcome(model, batch, share_prefixes=True), plain, 1e-10)
     half = tiny_llama(dtype=torch.float32)
     (_, ours, *_), (_, rows, *_) = outcome(half, batch, share_prefixes=True, bfloat16=True), outcome(half, batch)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from test_training_loop import TABLE, assert_same_weights, lines, weights
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.training import Run, train
-from turnwise.training.audit import audit
-from turnwise.training.config.stages import StageSection
-from turnwise.training.parts import prepare
-from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.run_folder.checkpoint import Checkpoints
-from turnwise.training.stages import Stages, run_in_stage
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.training import Run, train
+from turncredit.training.audit import audit
+from turncredit.training.config.stages import StageSection
+from turncredit.training.parts import prepare
+from turncredit.training.preflight.effects import effective_toml
+from turncredit.training.run_folder.checkpoint import Checkpoints
+from turncredit.training.stages import Stages, run_in_stage
 
 
 def stages_of(*until: dict[str, float]) -> Stages:

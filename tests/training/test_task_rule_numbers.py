@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 from toys.task_pools import always, run
 
-from turnwise.credit import BadOption
-from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.sampling import TaskDraw, TaskRecords, Visit
-from turnwise.training.sampling.difficulty_bins import bins_of
-from turnwise.training.sampling.group_sizes import best_sizes, evenly, proportional
-from turnwise.training.sampling.picking import heaviest, logs, waiting, weighted
-from turnwise.training.sampling.rows import by_id, counts_of, played_since
-from turnwise.training.sampling.similar_tasks import from_similar
-from turnwise.training.sampling.task_rules.catalogue import get_task_rule
-from turnwise.training.sampling.task_rules.gdro_prompt import bin_scores, bin_weights
-from turnwise.training.sampling.task_rules.gdro_rollout import arm_sizes
-from turnwise.training.sampling.task_rules.knapsack import knapsack_sizes
-from turnwise.training.sampling.task_rules.pcurl import pcurl_weights
-from turnwise.training.sampling.task_rules.v0 import LIKENESS, v0_sizes
+from turncredit.credit import BadOption
+from turncredit.training.errors import ConfigError, TrainingError
+from turncredit.training.sampling import TaskDraw, TaskRecords, Visit
+from turncredit.training.sampling.difficulty_bins import bins_of
+from turncredit.training.sampling.group_sizes import best_sizes, evenly, proportional
+from turncredit.training.sampling.picking import heaviest, logs, waiting, weighted
+from turncredit.training.sampling.rows import by_id, counts_of, played_since
+from turncredit.training.sampling.similar_tasks import from_similar
+from turncredit.training.sampling.task_rules.catalogue import get_task_rule
+from turncredit.training.sampling.task_rules.gdro_prompt import bin_scores, bin_weights
+from turncredit.training.sampling.task_rules.gdro_rollout import arm_sizes
+from turncredit.training.sampling.task_rules.knapsack import knapsack_sizes
+from turncredit.training.sampling.task_rules.pcurl import pcurl_weights
+from turncredit.training.sampling.task_rules.v0 import LIKENESS, v0_sizes
 
 
 def visit(task: str, wins: int, episodes: int, **remember: float) -> Visit:
@@ -68,7 +68,7 @@ def weights_of(drawn: TaskDraw) -> dict[str, float]:
     + [f"task_rules.{name}" for name in ("gdro_prompt", "gdro_rollout", "knapsack", "levels", "pcurl", "v0")],
 )
 def test_doctests(name):
-    result = doctest.testmod(importlib.import_module(f"turnwise.training.sampling.{name}"))
+    result = doctest.testmod(importlib.import_module(f"turncredit.training.sampling.{name}"))
     assert result.attempted > 0
     assert result.failed == 0
 

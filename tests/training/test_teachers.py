@@ -19,31 +19,31 @@ from toys.training_helpers import trajectory
 from toys.training_helpers import turn as made_turn
 from toys.wanderer import Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError
-from turnwise.agents.files.trajectory_files import from_json, read_trajectories, to_json
-from turnwise.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.credit import BadOption, MissingColumn, Steps, taught
-from turnwise.training import ConfigError, TrainingError, train
-from turnwise.training.audit import audit
-from turnwise.training.batch.batch import Batch, pack, turn_divergence
-from turnwise.training.batch.scores import Scores
-from turnwise.training.objectives.sources import POLICY, TEACHER
-from turnwise.training.parts import prepare
-from turnwise.training.played import Played
-from turnwise.training.run_folder.metrics import play_metrics, sampled_entropy
-from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.group_rules.catalogue import get_group_rule
-from turnwise.training.sampling.grown_groups import PlayedGroup
-from turnwise.training.sampling.run_teachers import in_tokens_of
-from turnwise.training.teacher_ranks import answer_gains, with_best_teachers
-from turnwise.training.token_scores import TokenScores
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
+from turncredit.agents.files.trajectory_files import from_json, read_trajectories, to_json
+from turncredit.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.samplers.base import Sampler
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.credit import BadOption, MissingColumn, Steps, taught
+from turncredit.training import ConfigError, TrainingError, train
+from turncredit.training.audit import audit
+from turncredit.training.batch.batch import Batch, pack, turn_divergence
+from turncredit.training.batch.scores import Scores
+from turncredit.training.objectives.sources import POLICY, TEACHER
+from turncredit.training.parts import prepare
+from turncredit.training.played import Played
+from turncredit.training.run_folder.metrics import play_metrics, sampled_entropy
+from turncredit.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.group_draws import DrawnGroup
+from turncredit.training.sampling.group_rules.catalogue import get_group_rule
+from turncredit.training.sampling.grown_groups import PlayedGroup
+from turncredit.training.sampling.run_teachers import in_tokens_of
+from turncredit.training.teacher_ranks import answer_gains, with_best_teachers
+from turncredit.training.token_scores import TokenScores
 
 TWO = ("expert", "random")
 

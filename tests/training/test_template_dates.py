@@ -8,15 +8,15 @@ import torch
 import toys.corridor
 from toys.tokens import CHATML
 
-import turnwise.agents.prompts.chat_template as chat_module
-import turnwise.training.config.template_date as date_module
-from turnwise.agents.agent import Agent
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.evaluation.benchmark import BenchmarkFolder, agent_settings
-from turnwise.evaluation.suite import SuitePanel, pin
-from turnwise.training import Run, train
-from turnwise.training.audit import audit
-from turnwise.training.learner.policy import build_policy, save_policy
+import turncredit.agents.prompts.chat_template as chat_module
+import turncredit.training.config.template_date as date_module
+from turncredit.agents.agent import Agent
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.evaluation.benchmark import BenchmarkFolder, agent_settings
+from turncredit.evaluation.suite import SuitePanel, pin
+from turncredit.training import Run, train
+from turncredit.training.audit import audit
+from turncredit.training.learner.policy import build_policy, save_policy
 
 torch.set_num_threads(1)
 DATED = "{{ strftime_now('%d %b %Y') }}\n" + CHATML

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.training.errors import TrainingError
+from turncredit.training.errors import TrainingError
 
 ROOT = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("torch_names.txt")
 FOLDERS = ("ablation", "agents", "cli", "credit", "envs", "evaluation", "processes", "report", "tools", "training")
 NEWER = {"torch.distributed.all_gather_single", "torch.distributed.reduce_scatter_single"}
-"""Names that only several ranks need; `turnwise.training.learner.ranks` refuses versions without them."""
+"""Names that only several ranks need; `turncredit.training.learner.ranks` refuses versions without them."""
 UNSEEN = {"torch.utils.tensorboard.SummaryWriter"}
 """Names that exist where another package is installed."""
 
@@ -81,7 +81,7 @@ def test_the_package_uses_names_of_the_lowest_version_that_it_declares() -> None
 
 
 def test_an_old_version_refuses_several_ranks_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks = pytest.importorskip("turnwise.training.learner.ranks")
+    ranks = pytest.importorskip("turncredit.training.learner.ranks")
     monkeypatch.delattr(ranks.dist, "all_gather_single", raising=False)
     monkeypatch.setattr(ranks.torch, "__version__", "2.11.0")
     with pytest.raises(TrainingError, match=r"several ranks need torch 2\.13 or newer, got 2\.11\.0"):

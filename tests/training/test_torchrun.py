@@ -18,8 +18,8 @@ from torch.distributed import TCPStore
 from toys.waiting import eventually
 from toys.warm_processes import WarmPopen
 
-from turnwise.training import Run, train
-from turnwise.training.preflight.effects import effective_toml
+from turncredit.training import Run, train
+from turncredit.training.preflight.effects import effective_toml
 
 pytestmark = pytest.mark.slow
 SECONDS = 600
@@ -67,8 +67,8 @@ runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
 """torchrun, whose ranks are forked, and which writes down their process ids."""
 
 
-def torchrun(file, *, restarts=0, program=("-m", "turnwise.cli.main"), real=False):
-    """Start `turnwise train` on two ranks, with a Python that torchrun takes for the program turnwise."""
+def torchrun(file, *, restarts=0, program=("-m", "turncredit.cli.main"), real=False):
+    """Start `turncredit train` on two ranks, with a Python that torchrun takes for the program turncredit."""
     launcher = ["-m", "torch.distributed.run"] if real else ["-c", WARM_RANKS, ids_file(file)]
     options = ["--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
     command = [sys.executable, "-P", *launcher, *options, *program, "train", file]
@@ -87,11 +87,11 @@ def rank_ids(file):
 
 
 def on_ranks(ranks, *words, fails=False):
-    """Run `turnwise train` on several ranks, with the variables that torchrun sets; return what all of them print."""
+    """Run `turncredit train` on several ranks, with the variables that torchrun sets; return what all of them print."""
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port}
     shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True"}
-    program = [sys.executable, "-m", "turnwise.cli.main", "train"]
+    program = [sys.executable, "-m", "turncredit.cli.main", "train"]
     processes = []
     for rank in range(ranks):
         variables = {name: str(value) for name, value in (shared | {"RANK": rank, "LOCAL_RANK": rank}).items()}
@@ -191,10 +191,10 @@ def test_a_rank_that_is_killed_ends_the_run_which_resumes(tmp_path, rank):
         output = finished(process, code=1)
     finally:
         process.kill()
-    said = [line for line in output.splitlines() if line.startswith("turnwise:")]
+    said = [line for line in output.splitlines() if line.startswith("turncredit:")]
     ends = "; the run stops here, and --resume continues from its last checkpoint"
     known = ["one of the 2 ranks has ended", "rank 1 of 2 has ended, or does not answer"]
-    assert said in ([[f"turnwise: {one}{ends}"] for one in known] if rank else [[]])
+    assert said in ([[f"turncredit: {one}{ends}"] for one in known] if rank else [[]])
     done = len(train_events(folder))
     on_ranks(2, folder, "--resume", f"train.iterations={done + 1}")
     assert [event["iteration"] for event in train_events(folder)] == list(range(1, done + 2))
@@ -221,10 +221,10 @@ def test_a_torchrun_that_may_restart_continues_the_run(tmp_path):
 
 DYING = """
 import os, signal
-from turnwise.cli.main import main
-from turnwise.training.learner import gradient
-from turnwise.training.learner.learner import Learner
-from turnwise.training import rollouts
+from turncredit.cli.main import main
+from turncredit.training.learner import gradient
+from turncredit.training.learner.learner import Learner
+from turncredit.training import rollouts
 
 first, rank = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0", os.environ["RANK"]
 updates, update = 0, Learner.update
@@ -279,9 +279,9 @@ def test_a_rank_that_is_killed_in_an_update_costs_nothing_but_time(tmp_path):
 WRITING = """
 import os, signal, time
 from pathlib import Path
-from turnwise.cli.main import main
-from turnwise.training import rollouts
-from turnwise.training.run_folder import checkpoint
+from turncredit.cli.main import main
+from turncredit.training import rollouts
+from turncredit.training.run_folder import checkpoint
 
 rollout, write = rollouts.rollout, checkpoint.save_weights
 
@@ -353,12 +353,12 @@ def test_ctrl_c_saves_the_last_iteration(tmp_path):
             'policy.kernels = "compile" works with one rank only, since ranks would compile for',
         ),
         ("train.optimizer=adamw_8bit", 'train.optimizer = "adamw_8bit" works with one rank only; with several use'),
-        (lambda rank: "train.stepps=3" if rank else "", "turnwise: rank 1: "),
+        (lambda rank: "train.stepps=3" if rank else "", "turncredit: rank 1: "),
     ],
 )
 def test_what_is_wrong_is_said_once(tmp_path, word, sentence):
     output = on_ranks(2, written(run_of(tmp_path / "run"), tmp_path / "run.toml"), word, fails=True)
-    said = [line for line in output.splitlines() if line.startswith("turnwise:")]
+    said = [line for line in output.splitlines() if line.startswith("turncredit:")]
     assert len(said) == 1, output
     assert sentence in said[0]
     assert not (tmp_path / "run").exists()

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.training_helpers import VOCAB, gradient, play, random_advantages, tiny_llama, trajectory, turn
 
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group
-from turnwise.credit import Advantages, Steps
-from turnwise.training.batch.batch import micro_batches, outcomes_of, pack
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, get, objectives
-from turnwise.training.objectives.sources import TEACHER
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group
+from turncredit.credit import Advantages, Steps
+from turncredit.training.batch.batch import micro_batches, outcomes_of, pack
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, get, objectives
+from turncredit.training.objectives.sources import TEACHER
 
 torch.set_num_threads(1)
 

@@ -10,19 +10,19 @@ import torch
 from test_training_loop import assert_same_weights, lines, make_run, weights
 from toys.training_helpers import trajectory, turn
 
-import turnwise.training.imitation.warmstart as warmstart
-import turnwise.training.run_folder.checkpoint as checkpoint_module
-from turnwise.agents.trajectory import Group
-from turnwise.evaluation.results import EvaluationResult
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.batch.batch import pack
-from turnwise.training.config.renamed import short_name
-from turnwise.training.errors import TrainingError
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.policy import build_policy
-from turnwise.training.run_folder.checkpoint import Checkpoints
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.metrics import MetricsWriter
+import turncredit.training.imitation.warmstart as warmstart
+import turncredit.training.run_folder.checkpoint as checkpoint_module
+from turncredit.agents.trajectory import Group
+from turncredit.evaluation.results import EvaluationResult
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.batch.batch import pack
+from turncredit.training.config.renamed import short_name
+from turncredit.training.errors import TrainingError
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.policy import build_policy
+from turncredit.training.run_folder.checkpoint import Checkpoints
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.metrics import MetricsWriter
 
 torch.set_num_threads(1)
 SHORT = ("train.iterations=2", "checkpoints.every=0", "evaluation.episodes=0")

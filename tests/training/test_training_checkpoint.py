@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-import turnwise.training.run_folder.checkpoint as checkpoint_module
-from turnwise.training.errors import CheckpointError, VocabularyMismatch
-from turnwise.training.learner.optimizers import make_optimizer
-from turnwise.training.learner.policy import build_policy, vocabulary_fingerprint
-from turnwise.training.run_folder.checkpoint import Checkpoints, random_states, restore_random_states, verify
+import turncredit.training.run_folder.checkpoint as checkpoint_module
+from turncredit.training.errors import CheckpointError, VocabularyMismatch
+from turncredit.training.learner.optimizers import make_optimizer
+from turncredit.training.learner.policy import build_policy, vocabulary_fingerprint
+from turncredit.training.run_folder.checkpoint import Checkpoints, random_states, restore_random_states, verify
 
 torch.set_num_threads(1)
 
@@ -171,5 +171,5 @@ def test_a_checkpoint_of_the_future_is_refused(tmp_path, policy):
     state = json.loads((folder / "state.json").read_text()) | {"version": 99}
     (folder / "state.json").write_text(json.dumps(state))
     (folder / "manifest.json").write_text(json.dumps(checkpoint_module.manifest(folder)))
-    with pytest.raises(CheckpointError, match=r"another version of turnwise \(99\)"):
+    with pytest.raises(CheckpointError, match=r"another version of turncredit \(99\)"):
         points.load()

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.credit.registry import get as get_credit_rule
-from turnwise.training.config.differences import differences, flat
-from turnwise.training.config.renamed import RENAMED, SHORT
-from turnwise.training.config.run import Run, reference
-from turnwise.training.config.section_tables import (
+from turncredit.credit.registry import get as get_credit_rule
+from turncredit.training.config.differences import differences, flat
+from turncredit.training.config.renamed import RENAMED, SHORT
+from turncredit.training.config.run import Run, reference
+from turncredit.training.config.section_tables import (
     DemonstratorSection,
     EnginesSection,
     EntropySection,
@@ -20,8 +20,8 @@ from turnwise.training.config.section_tables import (
     StalenessSection,
     WorkersSection,
 )
-from turnwise.training.errors import ConfigError
-from turnwise.training.preflight.effects import NEEDS, check_effects, effective_keys, ineffective
+from turncredit.training.errors import ConfigError
+from turncredit.training.preflight.effects import NEEDS, check_effects, effective_keys, ineffective
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -352,7 +352,7 @@ def test_the_pages_name_keys_that_exist():
         "sampler.tokens",
         "sampler.tool_format",
         "sampler.tools",
-    )  # of `turnwise eval`
+    )  # of `turncredit eval`
     others = ("env.unwrapped.", "credit.py", *words)  # a Gymnasium environment, a script
     wrong = []
     pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]

@@ -17,25 +17,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.training_helpers import conversation, gradient, tiny_llama, trajectory
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group
-from turnwise.credit.advantages import Advantages
-from turnwise.envs.errors import EnvError
-from turnwise.training.config.run import Run
-from turnwise.training.config.sections import ImitationSection
-from turnwise.training.errors import ConfigError, NoDemonstrations
-from turnwise.training.imitation.imitation import _accumulate, _steps, demonstration_batch, imitate, interruptible
-from turnwise.training.imitation.noisy_expert import NoisyDemonstrator, slip, typo
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.policy import build_policy
-from turnwise.training.objectives import Objective
-from turnwise.training.parts import prepare
-from turnwise.training.run_folder.events import Reporter
+from turncredit.agents.agent import Agent
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group
+from turncredit.credit.advantages import Advantages
+from turncredit.envs.errors import EnvError
+from turncredit.training.config.run import Run
+from turncredit.training.config.sections import ImitationSection
+from turncredit.training.errors import ConfigError, NoDemonstrations
+from turncredit.training.imitation.imitation import _accumulate, _steps, demonstration_batch, imitate, interruptible
+from turncredit.training.imitation.noisy_expert import NoisyDemonstrator, slip, typo
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.policy import build_policy
+from turncredit.training.objectives import Objective
+from turncredit.training.parts import prepare
+from turncredit.training.run_folder.events import Reporter
 
 torch.set_num_threads(1)
 
@@ -267,7 +267,7 @@ def test_a_typo_needs_another_piece_of_the_kind():
 
 
 def test_an_expert_comes_back_from_typos(tmp_path):
-    setup = _setup(tmp_path, {"id": "turnwise/Code-v0", "kwargs": {"level": "tiny"}}, demonstrator={"typos": 0.6})
+    setup = _setup(tmp_path, {"id": "turncredit/Code-v0", "kwargs": {"level": "tiny"}}, demonstrator={"typos": 0.6})
     played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     assert played.mistakes
     assert all(episode.won for episode in played.trajectories)
@@ -358,7 +358,7 @@ def test_what_an_expert_plays_without_a_plan_is_not_imitated(tmp_path, monkeypat
 
 def test_other_tasks_are_demonstrated_than_practised(tmp_path, monkeypatch):
     """imitation.env changes the tasks of demonstrations alone, and the same ones are drawn as without it."""
-    shop = {"id": "turnwise/WebShop-v0", "kwargs": {"level": "tiny", "catalogues": 3}}
+    shop = {"id": "turncredit/WebShop-v0", "kwargs": {"level": "tiny", "catalogues": 3}}
     plain = _setup(tmp_path, shop, demonstrator="careful")
     setup = _setup(tmp_path, shop, demonstrator="careful", env={"catalogue_seed": 50})
     assert setup.environments.tasks == plain.environments.tasks == plain.demonstrated.tasks
@@ -371,7 +371,7 @@ def test_other_tasks_are_demonstrated_than_practised(tmp_path, monkeypatch):
     def recorded(_source, tasks, *_):
         raise NoDemonstrations(" ".join(tasks))
 
-    monkeypatch.setattr("turnwise.training.imitation.demonstration_source.DemonstrationSource.demonstrate", recorded)
+    monkeypatch.setattr("turncredit.training.imitation.demonstration_source.DemonstrationSource.demonstrate", recorded)
     with pytest.raises(NoDemonstrations) as asked:
         setup.warm_start(Reporter(None, None)).learner()
     assert len(str(asked.value).split()) == 12

@@ -10,20 +10,20 @@ import pytest
 import torch
 from toys.training_helpers import conversation, play, random_advantages, tiny_llama, trajectory, turn
 
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group
-from turnwise.credit.advantages import Advantages
-from turnwise.training.batch.batch import pack
-from turnwise.training.batch.sampling_temperature import SamplingTemperature
-from turnwise.training.config.coefficient_schedules import CoefficientSchedule
-from turnwise.training.config.sections import ObjectiveSection
-from turnwise.training.errors import TrainingError
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner, split_minibatches
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.optimizers import learning_rate, make_optimizer
-from turnwise.training.objectives import Objective
-from turnwise.training.run_folder.metrics import sampled_entropy
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group
+from turncredit.credit.advantages import Advantages
+from turncredit.training.batch.batch import pack
+from turncredit.training.batch.sampling_temperature import SamplingTemperature
+from turncredit.training.config.coefficient_schedules import CoefficientSchedule
+from turncredit.training.config.sections import ObjectiveSection
+from turncredit.training.errors import TrainingError
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner, split_minibatches
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.optimizers import learning_rate, make_optimizer
+from turncredit.training.objectives import Objective
+from turncredit.training.run_folder.metrics import sampled_entropy
 
 torch.set_num_threads(1)
 

@@ -19,24 +19,24 @@ from safetensors.torch import load_file
 from toys.tokens import CHATML
 from toys.warm_processes import WarmPopen
 
-import turnwise.training.parts as parts_module
-import turnwise.training.preflight.remarks as run_remarks
-from turnwise.agents.errors import FolderInUse, PromptError, StoreError
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.models.model_folder import ModelFolder, load_model, load_tokenizer
-from turnwise.agents.samplers import Random
-from turnwise.credit import Advantages, BadOption, CreditRule
-from turnwise.credit.registry import RULES
-from turnwise.envs import register
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EvaluationResult
-from turnwise.training import ConfigError, Run, RunExists, rollouts, train
-from turnwise.training.errors import NoDemonstrations, TrainingError
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.policy import save_policy
-from turnwise.training.parts import prepare
-from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.run_folder.checkpoint import Checkpoints
+import turncredit.training.parts as parts_module
+import turncredit.training.preflight.remarks as run_remarks
+from turncredit.agents.errors import FolderInUse, PromptError, StoreError
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.models.model_folder import ModelFolder, load_model, load_tokenizer
+from turncredit.agents.samplers import Random
+from turncredit.credit import Advantages, BadOption, CreditRule
+from turncredit.credit.registry import RULES
+from turncredit.envs import register
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EvaluationResult
+from turncredit.training import ConfigError, Run, RunExists, rollouts, train
+from turncredit.training.errors import NoDemonstrations, TrainingError
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.policy import save_policy
+from turncredit.training.parts import prepare
+from turncredit.training.preflight.effects import effective_toml
+from turncredit.training.run_folder.checkpoint import Checkpoints
 
 torch.set_num_threads(1)
 TESTS = Path(__file__).resolve().parents[1]
@@ -237,7 +237,7 @@ def test_a_seed_decides_everything(finished, tmp_path):
 
 CHILD = """
 import sys, time
-from turnwise.training import Run, train
+from turncredit.training import Run, train
 run, moment, left = Run.load(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 def tell(event):
     global left
@@ -421,7 +421,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
 HOLD = """
 import sys, time
 from pathlib import Path
-from turnwise.agents.files.folder_lock import locked
+from turncredit.agents.files.folder_lock import locked
 with locked(Path(sys.argv[1]), "training in"):
     print("held", flush=True)
     time.sleep(60)
@@ -467,7 +467,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
         (["sampler.engine=openai", "sampler.options.tokens=true", "sampler.url=localhost:1"], "like http://"),
         (["agent.top_p=0.9"], "agent.top_p = 0.9 samples from a truncated distribution.* set agent.top_p to 1 for"),
         (["agent.top_p=0.9", 'objective.old_logprobs="recomputed"'], "agent.top_p = 0.9 samples from a truncated"),
-        (["agent.top_k=20"], "agent.top_k"),  # no key of a run: `turnwise eval` has it
+        (["agent.top_k=20"], "agent.top_k"),  # no key of a run: `turncredit eval` has it
         (
             ["sampler.engine=openai", "sampler.options={tokens=true, body={top_k=20}, omit=['temperature']}"],
             "sampler.options changes temperature, top_k of the requests",
@@ -668,7 +668,7 @@ def test_the_revision_of_a_model_from_the_hub_is_recorded(finished, tmp_path, mo
     folder, _ = finished
     model = ModelFolder(folder / "checkpoints/000005", "org/name@v1", "c" * 40)
     for module in ("learner.policy", "imitation.warmstart"):
-        monkeypatch.setattr(f"turnwise.training.{module}.find_model", lambda name: model)
+        monkeypatch.setattr(f"turncredit.training.{module}.find_model", lambda name: model)
     table = {
         **TABLE,
         "policy": {"model": "org/name@v1", "context": 400},

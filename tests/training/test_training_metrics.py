@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from toys.training_helpers import trajectory, turn
 
-from turnwise.agents.trajectory import Group
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.steps import Steps
-from turnwise.training.run_folder.loggers import LoggedRun, TensorBoardLogger
-from turnwise.training.run_folder.metrics import (
+from turncredit.agents.trajectory import Group
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.steps import Steps
+from turncredit.training.run_folder.loggers import LoggedRun, TensorBoardLogger
+from turncredit.training.run_folder.metrics import (
     MetricsWriter,
     credit_metrics,
     group_metrics,

@@ -6,9 +6,9 @@ from itertools import product
 import pytest
 import torch
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives import CORRECTIONS, KL_ESTIMATORS, get, objectives
-from turnwise.training.objectives.terms import SHARED
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives import CORRECTIONS, KL_ESTIMATORS, get, objectives
+from turncredit.training.objectives.terms import SHARED
 
 torch.set_num_threads(1)
 DTYPES = [torch.float32, torch.float64]

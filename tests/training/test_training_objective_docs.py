@@ -6,9 +6,9 @@ from pathlib import Path
 
 from test_training_loop import make_run
 
-from turnwise.training.config.run import Run
-from turnwise.training.objectives.tables import tables
-from turnwise.training.parts import prepare
+from turncredit.training.config.run import Run
+from turncredit.training.objectives.tables import tables
+from turncredit.training.parts import prepare
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/objectives.md").read_text(encoding="utf-8")
 
@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/objectives.md").read_text(en
 def test_the_tables_are_those_of_the_code():
     for name, table in tables().items():
         (found,) = re.findall(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", PAGE, flags=re.DOTALL)
-        assert found == table, f"write the table of {name} anew, from turnwise.training.objectives.tables"
+        assert found == table, f"write the table of {name} anew, from turncredit.training.objectives.tables"
 
 
 def test_the_example_runs(capsys):

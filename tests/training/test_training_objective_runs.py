@@ -8,11 +8,11 @@ import torch
 from test_training_loop import assert_same_weights, lines, make_run, weights
 from toys.training_helpers import play
 
-from turnwise.agents.steps import steps_of
-from turnwise.training import ConfigError, Run, train
-from turnwise.training.batch.batch import pack, turn_divergence
-from turnwise.training.objectives import Objective, kl, objectives
-from turnwise.training.parts import prepare
+from turncredit.agents.steps import steps_of
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.batch.batch import pack, turn_divergence
+from turncredit.training.objectives import Objective, kl, objectives
+from turncredit.training.parts import prepare
 
 torch.set_num_threads(1)
 SHORT = ("train.iterations=2", "checkpoints.every=1", "checkpoints.keep=3", "evaluation.episodes=0")

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.training.config.coefficient_schedules import CoefficientSchedule, adaptive_entropy, adaptive_kl
-from turnwise.training.config.sections import ObjectiveSection
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives import (
+from turncredit.training.config.coefficient_schedules import CoefficientSchedule, adaptive_entropy, adaptive_kl
+from turncredit.training.config.sections import ObjectiveSection
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives import (
     AGGREGATIONS,
     CORRECTIONS,
     Objective,
@@ -39,7 +39,7 @@ from turnwise.training.objectives import (
     sspo,
     token_weights,
 )
-from turnwise.training.objectives.sources import POLICY, TEACHER
+from turncredit.training.objectives.sources import POLICY, TEACHER
 
 torch.set_num_threads(1)
 

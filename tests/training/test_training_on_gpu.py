@@ -9,16 +9,16 @@ import torch
 import toys.corridor
 from toys.training_helpers import VOCAB, forked, random_advantages, tiny_llama
 
-from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.training import Run, train
-from turnwise.training.batch.batch import pack
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.optimizers import make_optimizer
-from turnwise.training.objectives import Objective
+from turncredit.agents.device_memory import DeviceMemory
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.training import Run, train
+from turncredit.training.batch.batch import pack
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.optimizers import make_optimizer
+from turncredit.training.objectives import Objective
 
 pytestmark = pytest.mark.gpu
 

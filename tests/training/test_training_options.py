@@ -5,18 +5,18 @@ import pytest
 import torch
 from toys.training_helpers import gradient, play, random_advantages, tiny_llama
 
-from turnwise.agents.models.weights import named_tensors
-from turnwise.training.batch.batch import micro_batches, pack
-from turnwise.training.batch.model_inputs import packed, require_packable
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner import vocabulary
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.recomputation import layers_of
-from turnwise.training.learner.vocabulary import token_logprobs
-from turnwise.training.objectives import Objective
+from turncredit.agents.models.weights import named_tensors
+from turncredit.training.batch.batch import micro_batches, pack
+from turncredit.training.batch.model_inputs import packed, require_packable
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner import vocabulary
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.recomputation import layers_of
+from turncredit.training.learner.vocabulary import token_logprobs
+from turncredit.training.objectives import Objective
 
 torch.set_num_threads(1)
 
@@ -50,7 +50,7 @@ def small_chunks(monkeypatch):
         seen.append(len(hidden))
         return original(hidden, head, tokens, **options, chunk=3 * head.weight.shape[0])
 
-    monkeypatch.setattr("turnwise.training.learner.logprobs.token_logprobs", chunked)
+    monkeypatch.setattr("turncredit.training.learner.logprobs.token_logprobs", chunked)
     return seen
 
 
@@ -131,7 +131,7 @@ def test_the_models_gradient_in_chunks(small_chunks):
     assert max(small_chunks) > 3
     small_chunks.clear()
     with pytest.MonkeyPatch.context() as plain_path:
-        plain_path.setattr("turnwise.training.learner.logprobs.token_logprobs", token_logprobs)
+        plain_path.setattr("turncredit.training.learner.logprobs.token_logprobs", token_logprobs)
         plain, wanted = gradient_of(model)
     assert_close(got, plain, 1e-6)
     np.testing.assert_allclose(scores.logprobs, wanted.logprobs, atol=2e-6)
@@ -292,7 +292,7 @@ def test_all_options_together_have_the_plain_gradient(lora, name, small_chunks):
 
     objective = Objective(name=name, entropy=0.1)
     with pytest.MonkeyPatch.context() as plain_path:
-        plain_path.setattr("turnwise.training.learner.logprobs.token_logprobs", token_logprobs)
+        plain_path.setattr("turncredit.training.learner.logprobs.token_logprobs", token_logprobs)
         plain, _ = gradient_of(fresh(), objective)
     got, _ = gradient_of(fresh(), objective, packing=True, recompute_activations=True)
     assert_close(got, plain, 1e-5)

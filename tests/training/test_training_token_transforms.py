@@ -9,18 +9,18 @@ import torch
 from test_training_loop import assert_same_weights, lines, make_run, weights
 from toys.training_helpers import gradient, play, random_advantages, tiny_llama, trajectory, turn
 
-from turnwise.agents.trajectory import Group
-from turnwise.credit import CreditError
-from turnwise.credit.tokens import hicra, transforms
-from turnwise.training import ConfigError, train
-from turnwise.training.batch.batch import pack
-from turnwise.training.batch.token_advantages import AppliedTransform, TokenLayout, planning_tokens
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.group_arrays import group_arrays
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.objectives import Objective
-from turnwise.training.parts import prepare
+from turncredit.agents.trajectory import Group
+from turncredit.credit import CreditError
+from turncredit.credit.tokens import hicra, transforms
+from turncredit.training import ConfigError, train
+from turncredit.training.batch.batch import pack
+from turncredit.training.batch.token_advantages import AppliedTransform, TokenLayout, planning_tokens
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.group_arrays import group_arrays
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.objectives import Objective
+from turncredit.training.parts import prepare
 
 torch.set_num_threads(1)
 SHORT = ("train.iterations=2", "checkpoints.every=1", "checkpoints.keep=3", "evaluation.episodes=0")
@@ -184,7 +184,7 @@ def _overrides(name):
 
 
 def _toml(options):
-    from turnwise.training.config.toml import literal
+    from turncredit.training.config.toml import literal
 
     return "{" + ", ".join(f"{key} = {literal(value)}" for key, value in options.items()) + "}"
 

@@ -17,18 +17,18 @@ from toys.decision_processes import PROCESSES
 from toys.tokens import Bytes
 from toys.wanderer import Parrot, Wanderer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import FolderInUse, StoreError
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Group
-from turnwise.credit.truth import reliability
-from turnwise.envs.spaces import Text
-from turnwise.training.errors import TrainingError
-from turnwise.training.truth.fork_records import ForkFile, ForkRecord, truth_file
-from turnwise.training.truth.forking import ForkPlayer
-from turnwise.training.truth.histories import Histories, history_keys
-from turnwise.training.truth.measuring import TruthOptions, TruthTable, has_chance, measure, plan_forks
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import FolderInUse, StoreError
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Group
+from turncredit.credit.truth import reliability
+from turncredit.envs.spaces import Text
+from turncredit.training.errors import TrainingError
+from turncredit.training.truth.fork_records import ForkFile, ForkRecord, truth_file
+from turncredit.training.truth.forking import ForkPlayer
+from turncredit.training.truth.histories import Histories, history_keys
+from turncredit.training.truth.measuring import TruthOptions, TruthTable, has_chance, measure, plan_forks
 
 AGENT = Agent(max_turns=7)
 TASKS = ["open-3-1", "fetch-3-1", "open-4-2"]
@@ -292,7 +292,7 @@ def test_episodes_that_cannot_be_forked_are_told(tmp_path: Path) -> None:
 
 
 def test_forks_of_forks_have_a_truth(tmp_path: Path) -> None:
-    from turnwise.agents.rollouts.forks import Fork
+    from turncredit.agents.rollouts.forks import Fork
 
     (parent, *_) = groups()[0].finished
     forked = rollout(AGENT, Wanderer(tokenizer=Bytes()), [Fork(parent, 1)], make=Corridor, size=3)

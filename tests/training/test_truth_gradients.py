@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from toys.corridor import Corridor
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Group
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Group
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from turnwise.training.errors import TrainingError  # noqa: E402
-from turnwise.training.learner.policy import build_policy  # noqa: E402
-from turnwise.training.truth.gradients import GradientSketch, as_model, turn_gradients  # noqa: E402
+from turncredit.training.errors import TrainingError  # noqa: E402
+from turncredit.training.learner.policy import build_policy  # noqa: E402
+from turncredit.training.truth.gradients import GradientSketch, as_model, turn_gradients  # noqa: E402
 
 AGENT = Agent(max_turns=4)
 

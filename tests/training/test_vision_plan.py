@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.cli.main import app as turnwise
+from turncredit.cli.main import app as turncredit
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("peft")
@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_it_fits_on_a_card_of_24_gb(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not turnwise(["plan", str(EXAMPLE), f"policy.model={model}", "--memory", "24"], standalone_mode=False)
+    assert not turncredit(["plan", str(EXAMPLE), f"policy.model={model}", "--memory", "24"], standalone_mode=False)
     output = capsys.readouterr().out
     assert "3.8B parameters" in output
     assert "an image of 392 x 868 pixels: 434 tokens, 14% of policy.context" in output

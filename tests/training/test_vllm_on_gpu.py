@@ -12,10 +12,10 @@ import toys.corridor
 
 torch = pytest.importorskip("torch")
 
-from turnwise.agents.files.trajectory_files import read_trajectories  # noqa: E402
-from turnwise.training import Run, train  # noqa: E402
-from turnwise.training.audit import audit  # noqa: E402
-from turnwise.training.learner.policy import build_tokenizer, save_policy  # noqa: E402
+from turncredit.agents.files.trajectory_files import read_trajectories  # noqa: E402
+from turncredit.training import Run, train  # noqa: E402
+from turncredit.training.audit import audit  # noqa: E402
+from turncredit.training.learner.policy import build_tokenizer, save_policy  # noqa: E402
 
 pytestmark = [pytest.mark.vllm, pytest.mark.gpu]
 

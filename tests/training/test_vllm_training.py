@@ -14,10 +14,10 @@ import toys.corridor
 
 pytest.importorskip("torch")
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.training import Run, train
-from turnwise.training.audit import audit
-from turnwise.training.preflight.effects import effective_toml
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.training import Run, train
+from turncredit.training.audit import audit
+from turncredit.training.preflight.effects import effective_toml
 
 VISION = {"size": [24, 24], "patch": 12, "hidden": 16, "layers": 1}
 TABLE = {
@@ -52,7 +52,7 @@ def test_two_ranks_train_by_turns_with_an_engine_of_two_copies(tmp_path: Path) -
     (tmp_path / "run.toml").write_text(effective_toml(Run.parse(TABLE, words)), encoding="utf-8")
     command = ["-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     result = subprocess.run(
-        [sys.executable, *command, "-m", "turnwise.cli.main", "train", str(tmp_path / "run.toml")],
+        [sys.executable, *command, "-m", "turncredit.cli.main", "train", str(tmp_path / "run.toml")],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,
         text=True,

@@ -7,11 +7,11 @@ import pytest
 import torch
 from toys.training_helpers import play, random_advantages, tiny_llama
 
-from turnwise.training.batch.batch import pack
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.vocabulary import logprobs_of, token_logprobs
-from turnwise.training.objectives import Objective
+from turncredit.training.batch.batch import pack
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.vocabulary import logprobs_of, token_logprobs
+from turncredit.training.objectives import Objective
 
 LOGITS = [[1.0, 2.0, 0.5, -math.inf], [0.0, -math.inf, -math.inf, 3.0], [-math.inf, 0.0, -math.inf, -math.inf]]
 

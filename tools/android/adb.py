@@ -21,9 +21,9 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.tools.android.device import DeviceError, DeviceLost
-from turnwise.tools.android.node import BadDump, Node, parse_xml
-from turnwise.tools.android.smart_socket import AdbServerClient, CommandOutput, ServiceRefused
+from turncredit.tools.android.device import DeviceError, DeviceLost
+from turncredit.tools.android.node import BadDump, Node, parse_xml
+from turncredit.tools.android.smart_socket import AdbServerClient, CommandOutput, ServiceRefused
 
 __all__ = ["AdbDevice"]
 
@@ -172,7 +172,7 @@ class AdbDevice:
         try:
             from PIL import Image, UnidentifiedImageError
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[android]'") from None
+            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turncredit[android]'") from None
         data = self._ask(lambda: self._server.output(self._serial, "screencap -p"), True)
         try:
             image = Image.open(io.BytesIO(data)).convert("RGB")

@@ -10,7 +10,7 @@ answers with something else than such a server would. Temporary failures are tri
 action that may have arrived: it could be done twice.
 
 The original server has one phone. This client also sends the header `X-Session`, which the original ignores, and by
-which `turnwise serve phone --androidworld` gives every client its own phone.
+which `turncredit serve phone --androidworld` gives every client its own phone.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.tools.android.device import DeviceError, DeviceLost
-from turnwise.tools.bounded_input import InputError, bounded, parse_json
+from turncredit.tools.android.device import DeviceError, DeviceLost
+from turncredit.tools.bounded_input import InputError, bounded, parse_json
 
 __all__ = ["SESSION_HEADER", "AndroidWorldClient", "RequestRefused"]
 

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.tools.android.node import Node
+from turncredit.tools.android.node import Node
 
 __all__ = ["Device", "DeviceError", "DeviceLost"]
 

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.tools.android.device import DeviceError, DeviceLost
+from turncredit.tools.android.device import DeviceError, DeviceLost
 
 __all__ = ["AdbServerClient", "CommandOutput", "DeviceStream", "ServiceRefused"]
 

@@ -1,7 +1,7 @@
 """A real browser as a tool: pages as text with references, actions as a small grammar, one Chromium per process."""
 
-from turnwise.tools.browser.actions import ACTION_KINDS, BrowserAction, InvalidAction, parse
-from turnwise.tools.browser.errors import (
+from turncredit.tools.browser.actions import ACTION_KINDS, BrowserAction, InvalidAction, parse
+from turncredit.tools.browser.errors import (
     BadBrowserOption,
     BrowserDied,
     BrowserError,
@@ -11,11 +11,11 @@ from turnwise.tools.browser.errors import (
     TabDied,
     check_seconds,
 )
-from turnwise.tools.browser.executable import find_browser
-from turnwise.tools.browser.process import Browser, shared_browser
-from turnwise.tools.browser.static_site import StaticSite, static_site
-from turnwise.tools.browser.tab import ActionResult, Tab, open_tab
-from turnwise.tools.browser.view import Element, PageView
+from turncredit.tools.browser.executable import find_browser
+from turncredit.tools.browser.process import Browser, shared_browser
+from turncredit.tools.browser.static_site import StaticSite, static_site
+from turncredit.tools.browser.tab import ActionResult, Tab, open_tab
+from turncredit.tools.browser.view import Element, PageView
 
 __all__ = [
     "ACTION_KINDS",

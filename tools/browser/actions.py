@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.registry import suggest
-from turnwise.tools.visible_text import shortened
+from turncredit.registry import suggest
+from turncredit.tools.visible_text import shortened
 
 __all__ = ["ACTION_KINDS", "MAX_LENGTH", "ActionKind", "BrowserAction", "InvalidAction", "parse"]
 

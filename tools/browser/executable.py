@@ -1,4 +1,4 @@
-"""Find the Chromium executable: a given path, $TURNWISE_CHROMIUM, or the first one on the search path."""
+"""Find the Chromium executable: a given path, $TURNCREDIT_CHROMIUM, or the first one on the search path."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import shutil
 from typing import Final
 
-from turnwise.tools.browser.errors import NoBrowser
+from turncredit.tools.browser.errors import NoBrowser
 
 __all__ = ["NAMES", "VARIABLE", "find_browser"]
 
-VARIABLE: Final = "TURNWISE_CHROMIUM"
+VARIABLE: Final = "TURNCREDIT_CHROMIUM"
 NAMES: Final = (
     *("chromium-headless-shell", "chromium", "chromium-browser"),
     *("google-chrome", "google-chrome-stable", "chrome-headless-shell"),
@@ -22,7 +22,7 @@ def find_browser(executable: str | os.PathLike[str] | None = None) -> str | None
     """Return the path of a Chromium; None if only Playwright's own download may be available.
 
     Raises:
-        NoBrowser: there is no program at the path given here or in $TURNWISE_CHROMIUM; others are not tried then.
+        NoBrowser: there is no program at the path given here or in $TURNCREDIT_CHROMIUM; others are not tried then.
     """
     for source, path in (("executable", executable), (f"${VARIABLE}", os.environ.get(VARIABLE))):
         if path:

@@ -1,5 +1,5 @@
 (() => {
-  const state = window.__turnwise = { leaving: '', submitted: null };
+  const state = window.__turncredit = { leaving: '', submitted: null };
   if (window === window.top && window.navigation) {
     navigation.addEventListener('navigate', event => {
       if (!event.destination.sameDocument) state.leaving = event.destination.url || 'unknown';

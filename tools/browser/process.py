@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from turnwise.tools.browser.errors import BrowserDied, BrowserError, NoBrowser, check_seconds
-from turnwise.tools.browser.executable import NAMES, VARIABLE, find_browser
+from turncredit.tools.browser.errors import BrowserDied, BrowserError, NoBrowser, check_seconds
+from turncredit.tools.browser.executable import NAMES, VARIABLE, find_browser
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as PlaywrightBrowser
@@ -262,7 +262,7 @@ class Browser:
         try:
             from playwright.async_api import async_playwright
         except ImportError as error:
-            raise NoBrowser(f"browsers need the playwright package: pip install 'turnwise[web]' ({error})") from error
+            raise NoBrowser(f"browsers need the playwright package: pip install 'turncredit[web]' ({error})") from error
         path = find_browser(self._executable)
 
         async def start() -> BrowserProcess:
@@ -326,7 +326,7 @@ class Browser:
             return self._loop
 
 
-_THREAD: Final = "turnwise-browser"
+_THREAD: Final = "turncredit-browser"
 _browsers: Final[weakref.WeakSet[Browser]] = weakref.WeakSet()
 _left_to_parents: Final[list[object]] = []
 

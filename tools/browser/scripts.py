@@ -13,7 +13,7 @@ __all__ = ["FACTS", "GUARD", "MARK", "MARKED", "SCROLL", "SCROLL_AT", "SETTLED"]
 
 
 def _read(name: str) -> str:
-    return files("turnwise.tools.browser").joinpath(f"{name}.js").read_text(encoding="utf-8")
+    return files("turncredit.tools.browser").joinpath(f"{name}.js").read_text(encoding="utf-8")
 
 
 GUARD: Final = _read("guard")
@@ -23,7 +23,7 @@ MARK: Final = _read("mark_clickable")
 """Runs in every document before its own scripts: marks elements with click listeners, and gives spans among them the
 role "link", since some pages use empty boxes as buttons and plain text as links."""
 
-MARKED: Final = "[data-turnwise], [onclick] { cursor: pointer }"
+MARKED: Final = "[data-turncredit], [onclick] { cursor: pointer }"
 """Style of elements with click listeners: the snapshot recognizes clickable elements by this cursor."""
 
 SETTLED: Final = _read("settled")

@@ -1,6 +1,6 @@
 frozen => new Promise(resolve => {
   const answer = () => {
-    const state = window.__turnwise || { leaving: '' };
+    const state = window.__turncredit || { leaving: '' };
     // A form is sent some time after its event, so the event is the first sign of it.
     const sent = state.submitted && !state.submitted.defaultPrevented ? 'a form' : '';
     const leaving = state.leaving || sent;

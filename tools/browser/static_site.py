@@ -12,7 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from turnwise.processes.request_guard import refusal, rules_for
+from turncredit.processes.request_guard import refusal, rules_for
 
 __all__ = ["StaticSite", "static_site"]
 
@@ -63,7 +63,7 @@ class StaticSite:
     def __init__(self, path: str | Path) -> None:
         self._server = _QuietServer(("127.0.0.1", 0), partial(_FileHandler, directory=str(path)))
         self.origin = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, name="turnwise-static-site", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, name="turncredit-static-site", daemon=True).start()
 
     def close(self) -> None:
         """Stop serving."""

@@ -27,9 +27,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from turnwise.registry import suggest
-from turnwise.tools.browser.actions import BrowserAction, InvalidAction, parse
-from turnwise.tools.browser.errors import (
+from turncredit.registry import suggest
+from turncredit.tools.browser.actions import BrowserAction, InvalidAction, parse
+from turncredit.tools.browser.errors import (
     BrowserDied,
     BrowserError,
     NoBrowser,
@@ -38,11 +38,11 @@ from turnwise.tools.browser.errors import (
     TabDied,
     check_seconds,
 )
-from turnwise.tools.browser.page_events import PageEvents
-from turnwise.tools.browser.process import Browser, BrowserProcess, CallTimedOut, shared_browser
-from turnwise.tools.browser.scripts import FACTS, GUARD, MARK, MARKED, SCROLL, SCROLL_AT, SETTLED
-from turnwise.tools.browser.snapshot import read_snapshot
-from turnwise.tools.browser.view import Element, PageView, boxes_of, build_view
+from turncredit.tools.browser.page_events import PageEvents
+from turncredit.tools.browser.process import Browser, BrowserProcess, CallTimedOut, shared_browser
+from turncredit.tools.browser.scripts import FACTS, GUARD, MARK, MARKED, SCROLL, SCROLL_AT, SETTLED
+from turncredit.tools.browser.snapshot import read_snapshot
+from turncredit.tools.browser.view import Element, PageView, boxes_of, build_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -233,7 +233,7 @@ class Tab:
         try:
             from PIL import Image
         except ImportError as error:
-            raise NoBrowser(f"screenshots need the pillow package: pip install 'turnwise[web]' ({error})") from error
+            raise NoBrowser(f"screenshots need the pillow package: pip install 'turncredit[web]' ({error})") from error
         shown = f"{self._options.hidden} {{ visibility: visible !important }}" if self._options.hidden else None
 
         async def shoot() -> bytes:

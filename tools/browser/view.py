@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from turnwise.tools.browser.snapshot import FIELDS, Rectangle, SnapshotNode
-from turnwise.tools.visible_text import shortened
+from turncredit.tools.browser.snapshot import FIELDS, Rectangle, SnapshotNode
+from turncredit.tools.visible_text import shortened
 
 __all__ = ["Element", "PageView", "boxes_of", "build_view"]
 

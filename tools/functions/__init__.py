@@ -5,8 +5,8 @@ parsed = call_format("tags").parse("<find>Ada</find>", list(toolbox))
 results = [toolbox.call(call) for call in parsed.calls]
 """
 
-from turnwise.tools.functions.calls import PROBLEMS, Call, ParsedCalls, Problem, ToolResult
-from turnwise.tools.functions.errors import (
+from turncredit.tools.functions.calls import PROBLEMS, Call, ParsedCalls, Problem, ToolResult
+from turncredit.tools.functions.errors import (
     BadArguments,
     BadCall,
     BadTool,
@@ -14,12 +14,12 @@ from turnwise.tools.functions.errors import (
     ToolError,
     UnknownFormat,
 )
-from turnwise.tools.functions.formats import CALL_FORMATS, CallFormat, call_format
-from turnwise.tools.functions.mcp_client import McpServer
-from turnwise.tools.functions.mcp_servers import McpServers
-from turnwise.tools.functions.render import truncate
-from turnwise.tools.functions.tool import BUDGET, SECONDS, Tool
-from turnwise.tools.functions.toolbox import Toolbox
+from turncredit.tools.functions.formats import CALL_FORMATS, CallFormat, call_format
+from turncredit.tools.functions.mcp_client import McpServer
+from turncredit.tools.functions.mcp_servers import McpServers
+from turncredit.tools.functions.render import truncate
+from turncredit.tools.functions.tool import BUDGET, SECONDS, Tool
+from turncredit.tools.functions.toolbox import Toolbox
 
 __all__ = [
     "BUDGET",

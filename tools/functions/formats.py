@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.registry import suggest
-from turnwise.tools.functions import json_formats, tag_format, template_formats
-from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult
-from turnwise.tools.functions.errors import UnknownFormat
-from turnwise.tools.functions.tool import Tool
+from turncredit.registry import suggest
+from turncredit.tools.functions import json_formats, tag_format, template_formats
+from turncredit.tools.functions.calls import Call, ParsedCalls, ToolResult
+from turncredit.tools.functions.errors import UnknownFormat
+from turncredit.tools.functions.tool import Tool
 
 __all__ = ["CALL_FORMATS", "CallFormat", "call_format"]
 

@@ -24,14 +24,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
-from turnwise.tools.functions.errors import BadTool, ServerFailed
-from turnwise.tools.functions.mcp_entry import ServerEntry
-from turnwise.tools.functions.mcp_transports import ErrorOutput, http_streams, program_streams
-from turnwise.tools.functions.render import describe_error, truncate
-from turnwise.tools.functions.runners import CallOutcome
-from turnwise.tools.functions.signature import check_names, without_nulls
-from turnwise.tools.functions.tool import BUDGET, NAME, Tool
-from turnwise.tools.visible_text import HidesSecrets, hide_secrets, map_strings
+from turncredit.tools.functions.errors import BadTool, ServerFailed
+from turncredit.tools.functions.mcp_entry import ServerEntry
+from turncredit.tools.functions.mcp_transports import ErrorOutput, http_streams, program_streams
+from turncredit.tools.functions.render import describe_error, truncate
+from turncredit.tools.functions.runners import CallOutcome
+from turncredit.tools.functions.signature import check_names, without_nulls
+from turncredit.tools.functions.tool import BUDGET, NAME, Tool
+from turncredit.tools.visible_text import HidesSecrets, hide_secrets, map_strings
 
 __all__ = ["McpServer"]
 
@@ -83,7 +83,7 @@ class McpServer:
         try:
             import mcp  # noqa: F401
         except ImportError as error:
-            raise ServerFailed("MCP servers need the mcp package: pip install 'turnwise[mcp]'") from error
+            raise ServerFailed("MCP servers need the mcp package: pip install 'turncredit[mcp]'") from error
         self.seconds, self.budget = seconds, budget
         self._secrets = self._entry.secrets()
         self._log_filter = HidesSecrets(self._secrets)
@@ -95,7 +95,7 @@ class McpServer:
         self._stop: asyncio.Event | None = None
         self._started: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
         self._errors = None if self._entry.url else ErrorOutput()
-        self._thread = threading.Thread(target=self._run, name="turnwise-mcp", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="turncredit-mcp", daemon=True)
         self._thread.start()
         try:
             listed = self._started.result(start_seconds)

@@ -14,10 +14,10 @@ from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from turnwise.registry import suggest
-from turnwise.tools.functions.errors import ServerFailed
-from turnwise.tools.functions.render import truncate
-from turnwise.tools.visible_text import Secret
+from turncredit.registry import suggest
+from turncredit.tools.functions.errors import ServerFailed
+from turncredit.tools.functions.render import truncate
+from turncredit.tools.visible_text import Secret
 
 __all__ = ["ServerEntry"]
 

@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
-from turnwise.registry import suggest
-from turnwise.tools.bounded_input import InputError, read_json
-from turnwise.tools.functions.errors import ServerFailed
-from turnwise.tools.functions.mcp_client import McpServer
-from turnwise.tools.functions.tool import BUDGET, Tool
+from turncredit.registry import suggest
+from turncredit.tools.bounded_input import InputError, read_json
+from turncredit.tools.functions.errors import ServerFailed
+from turncredit.tools.functions.mcp_client import McpServer
+from turncredit.tools.functions.tool import BUDGET, Tool
 
 __all__ = ["McpServers"]
 

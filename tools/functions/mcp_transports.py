@@ -18,8 +18,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from turnwise.tools.bounded_input import BodyDecoder, InputError, parse_json
-from turnwise.tools.functions.mcp_entry import ServerEntry
+from turncredit.tools.bounded_input import BodyDecoder, InputError, parse_json
+from turncredit.tools.functions.mcp_entry import ServerEntry
 
 __all__ = ["MAX_BYTES", "ErrorOutput", "http_streams", "program_streams"]
 
@@ -45,7 +45,7 @@ class ErrorOutput:
         self._reading, self.writing = os.pipe()
         self._tail = b""
         self._ended = threading.Event()
-        threading.Thread(target=self._read, name="turnwise-mcp-stderr", daemon=True).start()
+        threading.Thread(target=self._read, name="turncredit-mcp-stderr", daemon=True).start()
 
     def started(self) -> None:
         """Close this process's copy of the pipe's writing end, after the program has got it or did not start."""

@@ -8,7 +8,7 @@ for example) blocks the whole program.
 `ProcessRunner` has none of these problems: it kills the process and everything that it started. In return, the function
 and its arguments must be picklable, and its side effects stay in that process.
 
-Memory and disk are not limited, and hostile code is not contained: use `turnwise.tools.sandbox` for that.
+Memory and disk are not limited, and hostile code is not contained: use `turncredit.tools.sandbox` for that.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
-from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess, call_in_thread, wait
-from turnwise.tools.functions.calls import Arguments, Problem
-from turnwise.tools.functions.errors import BadTool
-from turnwise.tools.functions.render import Unserialisable, describe_error, to_text, truncate
+from turncredit.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess, call_in_thread, wait
+from turncredit.tools.functions.calls import Arguments, Problem
+from turncredit.tools.functions.errors import BadTool
+from turncredit.tools.functions.render import Unserialisable, describe_error, to_text, truncate
 
 __all__ = ["MAX_ABANDONED", "CallOutcome", "ProcessRunner", "ThreadRunner", "run_function"]
 
@@ -99,7 +99,9 @@ class ThreadRunner:
         self._abandoned = [call for call in self._abandoned if not call.done()]
         if len(self._abandoned) >= MAX_ABANDONED:
             return "late", f"was not called: {len(self._abandoned)} earlier calls are still running"
-        call = call_in_thread(partial(run_function, self.function, values, self.budget, self.seconds), "turnwise-tool")
+        call = call_in_thread(
+            partial(run_function, self.function, values, self.budget, self.seconds), "turncredit-tool"
+        )
         try:
             problem, text = wait(call, None if self.seconds is None else self.seconds + _GRACE * is_async)
         except DeadlinePassed:
@@ -143,7 +145,7 @@ class ProcessRunner:
         with self._lock:
             if self._worker is None:
                 try:
-                    self._worker = WorkerProcess(self._make, name="turnwise-tool")
+                    self._worker = WorkerProcess(self._make, name="turncredit-tool")
                 except Exception as error:
                     return "gone", f"did not start in its own process ({describe_error(error, 120)})"
             try:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from turnwise.tools.functions.calls import Arguments, Schema
-from turnwise.tools.functions.errors import BadArguments
-from turnwise.tools.functions.signature import check_names
-from turnwise.tools.visible_text import shortened
+from turncredit.tools.functions.calls import Arguments, Schema
+from turncredit.tools.functions.errors import BadArguments
+from turncredit.tools.functions.signature import check_names
+from turncredit.tools.visible_text import shortened
 
 __all__ = ["check_arguments"]
 

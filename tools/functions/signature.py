@@ -16,11 +16,11 @@ from typing import Any, Final, get_type_hints
 import pydantic
 from pydantic.json_schema import PydanticJsonSchemaWarning
 
-from turnwise.registry import suggest
-from turnwise.tools.functions.calls import Arguments, Schema, to_json
-from turnwise.tools.functions.docstring import read_docstring
-from turnwise.tools.functions.errors import BadArguments, BadTool
-from turnwise.tools.visible_text import shortened
+from turncredit.registry import suggest
+from turncredit.tools.functions.calls import Arguments, Schema, to_json
+from turncredit.tools.functions.docstring import read_docstring
+from turncredit.tools.functions.errors import BadArguments, BadTool
+from turncredit.tools.visible_text import shortened
 
 __all__ = ["Signature", "check_names", "without_nulls"]
 

@@ -15,10 +15,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turnwise.registry import suggest
-from turnwise.tools.functions.calls import Call, ParsedCalls, Schema, ToolResult, is_json, parse_json, to_json, visible
-from turnwise.tools.functions.errors import BadCall
-from turnwise.tools.functions.tool import NAME, Tool
+from turncredit.registry import suggest
+from turncredit.tools.functions.calls import (
+    Call,
+    ParsedCalls,
+    Schema,
+    ToolResult,
+    is_json,
+    parse_json,
+    to_json,
+    visible,
+)
+from turncredit.tools.functions.errors import BadCall
+from turncredit.tools.functions.tool import NAME, Tool
 
 __all__ = ["describe", "example", "parse", "write", "write_results"]
 

@@ -16,9 +16,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible
-from turnwise.tools.functions.errors import BadCall
-from turnwise.tools.functions.tool import Tool
+from turncredit.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible
+from turncredit.tools.functions.errors import BadCall
+from turncredit.tools.functions.tool import Tool
 
 __all__ = [
     "describe_llama",

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnwise.tools.functions.calls import Arguments, Call, Schema, ToolResult
-from turnwise.tools.functions.errors import BadArguments, BadTool
-from turnwise.tools.functions.runners import CallOutcome, ProcessRunner, ThreadRunner
-from turnwise.tools.functions.schema_check import check_arguments
-from turnwise.tools.functions.signature import Signature, without_nulls
+from turncredit.tools.functions.calls import Arguments, Call, Schema, ToolResult
+from turncredit.tools.functions.errors import BadArguments, BadTool
+from turncredit.tools.functions.runners import CallOutcome, ProcessRunner, ThreadRunner
+from turncredit.tools.functions.schema_check import check_arguments
+from turncredit.tools.functions.signature import Signature, without_nulls
 
 __all__ = ["BUDGET", "NAME", "SECONDS", "Tool"]
 

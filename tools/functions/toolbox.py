@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Self
 
-from turnwise.registry import suggest
-from turnwise.tools.functions.calls import Call, ToolResult
-from turnwise.tools.functions.errors import BadTool
-from turnwise.tools.functions.formats import call_format
-from turnwise.tools.functions.tool import BUDGET, SECONDS, Tool
+from turncredit.registry import suggest
+from turncredit.tools.functions.calls import Call, ToolResult
+from turncredit.tools.functions.errors import BadTool
+from turncredit.tools.functions.formats import call_format
+from turncredit.tools.functions.tool import BUDGET, SECONDS, Tool
 
 __all__ = ["Toolbox"]
 

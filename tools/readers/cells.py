@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from turnwise.tools.bounded_input import parse_json
+from turncredit.tools.bounded_input import parse_json
 
 __all__ = ["list_in_cell"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from turnwise.tools.bounded_input import InputError
+from turncredit.tools.bounded_input import InputError
 
 __all__ = ["Fields", "RecordFormat", "RecordFormats", "UnknownRecord"]
 
@@ -48,7 +48,7 @@ class RecordFormats(Generic[T]):
     >>> pairs.read({"z": 1}, "line_2")
     Traceback (most recent call last):
     ...
-    turnwise.tools.readers.formats.UnknownRecord: expected a pair as in XY (x, y), got a record with the keys z
+    turncredit.tools.readers.formats.UnknownRecord: expected a pair as in XY (x, y), got a record with the keys z
     """
 
     def __init__(self, subject: str, *formats: RecordFormat[T]) -> None:

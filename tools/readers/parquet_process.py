@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Final
 
-from turnwise.tools.bounded_input import InputError, bounded, split_lines
+from turncredit.tools.bounded_input import InputError, bounded, split_lines
 
 __all__ = ["MEMORY", "parquet_lines", "require_polars", "write_parquet"]
 
@@ -89,11 +89,11 @@ def require_polars(path: Path) -> None:
         InputError: it is not.
     """
     if find_spec("polars") is None:
-        raise InputError(f"{path} is Parquet, which needs polars: pip install 'turnwise[parquet]'")
+        raise InputError(f"{path} is Parquet, which needs polars: pip install 'turncredit[parquet]'")
 
 
 def _command(verb: str, path: Path) -> list[str]:
-    return [sys.executable, "-P", "-m", "turnwise.tools.readers.parquet_rows", verb, str(path), str(MEMORY)]
+    return [sys.executable, "-P", "-m", "turncredit.tools.readers.parquet_rows", verb, str(path), str(MEMORY)]
 
 
 def _environment() -> dict[str, str]:

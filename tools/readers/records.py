@@ -1,7 +1,7 @@
 """Reads files of records: JSON lines, one JSON list, CSV, TSV and Parquet; compressed ones too, except Parquet.
 
 The container is told by the beginning of the content, and where that leaves a choice by the suffix. Everything goes
-through `turnwise.tools.bounded_input`, so that lines, depth and decompressed bytes are limited.
+through `turncredit.tools.bounded_input`, so that lines, depth and decompressed bytes are limited.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from turnwise.tools.bounded_input import (
+from turncredit.tools.bounded_input import (
     MAX_FILE,
     MAX_LINE,
     DecodedFile,
@@ -23,8 +23,8 @@ from turnwise.tools.bounded_input import (
     read_json,
     split_lines,
 )
-from turnwise.tools.readers.formats import Fields
-from turnwise.tools.readers.parquet_process import parquet_lines
+from turncredit.tools.readers.formats import Fields
+from turncredit.tools.readers.parquet_process import parquet_lines
 
 __all__ = ["CONTAINERS", "Record", "container_of", "parse_record", "read_records"]
 
@@ -147,9 +147,9 @@ def container_of(path: Path) -> str:
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     for mark, name in _FOREIGN.items():
         if head.startswith(mark):
-            raise InputError(f"{path} is {name}; turnwise reads {CONTAINERS}")
+            raise InputError(f"{path} is {name}; turncredit reads {CONTAINERS}")
     if _NULL.search(head):
-        raise InputError(f"{path} is binary data of an unknown format; turnwise reads {CONTAINERS}")
+        raise InputError(f"{path} is binary data of an unknown format; turncredit reads {CONTAINERS}")
     return _text_container(path, head)
 
 

@@ -1,11 +1,11 @@
 """Text search: by words (BM25 as in Apache Lucene), by meaning (vectors), by both, or through a server."""
 
-from turnwise.tools.retrieval.bm25 import BM25
-from turnwise.tools.retrieval.client import RemoteRetriever
-from turnwise.tools.retrieval.dense import Dense
-from turnwise.tools.retrieval.encoder import SentenceModel, packaged_model
-from turnwise.tools.retrieval.english import analyse
-from turnwise.tools.retrieval.errors import (
+from turncredit.tools.retrieval.bm25 import BM25
+from turncredit.tools.retrieval.client import RemoteRetriever
+from turncredit.tools.retrieval.dense import Dense
+from turncredit.tools.retrieval.encoder import SentenceModel, packaged_model
+from turncredit.tools.retrieval.english import analyse
+from turncredit.tools.retrieval.errors import (
     BadCorpus,
     BadIndex,
     BadModel,
@@ -14,10 +14,10 @@ from turnwise.tools.retrieval.errors import (
     RetrievalError,
     RetrieverDown,
 )
-from turnwise.tools.retrieval.hybrid import Hybrid
-from turnwise.tools.retrieval.library import Library, PassageSearch, open_library
-from turnwise.tools.retrieval.passages import Passage, Passages
-from turnwise.tools.retrieval.retriever import Hits, Retriever
+from turncredit.tools.retrieval.hybrid import Hybrid
+from turncredit.tools.retrieval.library import Library, PassageSearch, open_library
+from turncredit.tools.retrieval.passages import Passage, Passages
+from turncredit.tools.retrieval.retriever import Hits, Retriever
 
 __all__ = [
     "BM25",

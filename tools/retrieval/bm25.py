@@ -12,12 +12,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.registry import suggest
-from turnwise.tools.retrieval.english import analyse
-from turnwise.tools.retrieval.errors import BadIndex, BadQuery
-from turnwise.tools.retrieval.index_files import load_postings, save_postings
-from turnwise.tools.retrieval.postings import CACHE_SIZE, LENGTHS, Postings, build_postings
-from turnwise.tools.retrieval.retriever import Hits, check_count, check_queries
+from turncredit.registry import suggest
+from turncredit.tools.retrieval.english import analyse
+from turncredit.tools.retrieval.errors import BadIndex, BadQuery
+from turncredit.tools.retrieval.index_files import load_postings, save_postings
+from turncredit.tools.retrieval.postings import CACHE_SIZE, LENGTHS, Postings, build_postings
+from turncredit.tools.retrieval.retriever import Hits, check_count, check_queries
 
 Ties = Literal["id", "document"]
 

@@ -11,7 +11,7 @@ from importlib.resources import files
 OTHER = "."
 """Class of all characters that are not in the table."""
 
-TABLE = files("turnwise.tools.retrieval").joinpath("character_classes.txt").read_text(encoding="ascii")
+TABLE = files("turncredit.tools.retrieval").joinpath("character_classes.txt").read_text(encoding="ascii")
 """Each class, followed by its characters as hexadecimal ranges.
 
 a letters; h Hebrew letters; A letters that are also emoji; n digits; k Katakana; e connectors such as the underscore;

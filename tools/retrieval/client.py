@@ -24,10 +24,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
-from turnwise.tools.bounded_input import InputError, bounded, parse_json
-from turnwise.tools.retrieval.errors import BadQuery, NoRetriever, RetrieverDown
-from turnwise.tools.retrieval.passages import Passage
-from turnwise.tools.retrieval.retriever import Hits, check_count, check_queries
+from turncredit.tools.bounded_input import InputError, bounded, parse_json
+from turncredit.tools.retrieval.errors import BadQuery, NoRetriever, RetrieverDown
+from turncredit.tools.retrieval.passages import Passage
+from turncredit.tools.retrieval.retriever import Hits, check_count, check_queries
 
 __all__ = ["RemoteRetriever"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.tools.bounded_input import InputError
-from turnwise.tools.readers import Fields, RecordFormat, RecordFormats
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.readers import Fields, RecordFormat, RecordFormats
 
 __all__ = ["CORPUS_FORMATS", "document_id"]
 

@@ -18,19 +18,19 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.registry import suggest
-from turnwise.tools.retrieval.encoder import Encode
-from turnwise.tools.retrieval.errors import BadCorpus, BadIndex, BadModel, BadQuery
-from turnwise.tools.retrieval.index_files import IndexFormat, load_arrays, save_arrays
-from turnwise.tools.retrieval.packed_strings import PackedStrings
-from turnwise.tools.retrieval.retriever import Hits, check_count, check_queries
+from turncredit.registry import suggest
+from turncredit.tools.retrieval.encoder import Encode
+from turncredit.tools.retrieval.errors import BadCorpus, BadIndex, BadModel, BadQuery
+from turncredit.tools.retrieval.index_files import IndexFormat, load_arrays, save_arrays
+from turncredit.tools.retrieval.packed_strings import PackedStrings
+from turncredit.tools.retrieval.retriever import Hits, check_count, check_queries
 
 __all__ = ["Dense"]
 
 Engine = Literal["numpy", "faiss"]
 
 _FORMAT: Final = IndexFormat(
-    "turnwise vectors", 1, "Dense.save", {"vectors": ("float32",), "ids": ("uint8",), "id_ends": ("int64",)}
+    "turncredit vectors", 1, "Dense.save", {"vectors": ("float32",), "ids": ("uint8",), "id_ends": ("int64",)}
 )
 _TEXTS: Final = 1024  # per call of the encoder
 _QUERIES: Final = 256  # per matrix product

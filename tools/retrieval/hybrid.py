@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
-from turnwise.tools.retrieval.errors import BadQuery
-from turnwise.tools.retrieval.retriever import Hits, Retriever, check_count, check_queries
+from turncredit.tools.retrieval.errors import BadQuery
+from turncredit.tools.retrieval.retriever import Hits, Retriever, check_count, check_queries
 
 __all__ = ["Hybrid", "fuse"]
 

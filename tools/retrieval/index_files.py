@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.tools.retrieval.errors import BadIndex
-from turnwise.tools.retrieval.packed_strings import PackedStrings
-from turnwise.tools.retrieval.postings import Postings
+from turncredit.tools.retrieval.errors import BadIndex
+from turncredit.tools.retrieval.packed_strings import PackedStrings
+from turncredit.tools.retrieval.postings import Postings
 
 MANIFEST = "index.json"
 
@@ -52,7 +52,7 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 Notes: TypeAlias = dict[str, Any]
 """What the manifest of an index says beside its arrays; JSON values."""
 _STRINGS = {"words": ("uint8",), "word_ends": ("int64",), "ids": ("uint8",), "id_ends": ("int64",)}
-_BM25 = IndexFormat("turnwise BM25 index", 1, "BM25.save", {**_STRINGS, **_PLAIN})
+_BM25 = IndexFormat("turncredit BM25 index", 1, "BM25.save", {**_STRINGS, **_PLAIN})
 
 
 def save_postings(path: str | PathLike[str], postings: Postings, options: Notes) -> None:

@@ -11,14 +11,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, Protocol, get_args, runtime_checkable
 
-from turnwise.registry import suggest
-from turnwise.tools.retrieval.bm25 import BM25
-from turnwise.tools.retrieval.dense import Dense
-from turnwise.tools.retrieval.encoder import SentenceModel, packaged_model
-from turnwise.tools.retrieval.errors import BadCorpus, BadIndex, BadQuery
-from turnwise.tools.retrieval.hybrid import Hybrid
-from turnwise.tools.retrieval.passages import Passage, Passages
-from turnwise.tools.retrieval.retriever import Hits, Retriever
+from turncredit.registry import suggest
+from turncredit.tools.retrieval.bm25 import BM25
+from turncredit.tools.retrieval.dense import Dense
+from turncredit.tools.retrieval.encoder import SentenceModel, packaged_model
+from turncredit.tools.retrieval.errors import BadCorpus, BadIndex, BadQuery
+from turncredit.tools.retrieval.hybrid import Hybrid
+from turncredit.tools.retrieval.passages import Passage, Passages
+from turncredit.tools.retrieval.retriever import Hits, Retriever
 
 __all__ = ["Index", "Library", "PassageSearch", "open_library"]
 

@@ -26,10 +26,10 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.tools.bounded_input import InputError, compression_of
-from turnwise.tools.readers import container_of, parse_record, read_records
-from turnwise.tools.retrieval.corpus_formats import CORPUS_FORMATS
-from turnwise.tools.retrieval.errors import BadCorpus
+from turncredit.tools.bounded_input import InputError, compression_of
+from turncredit.tools.readers import container_of, parse_record, read_records
+from turncredit.tools.retrieval.corpus_formats import CORPUS_FORMATS
+from turncredit.tools.retrieval.errors import BadCorpus
 
 __all__ = ["Passage", "Passages"]
 

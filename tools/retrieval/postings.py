@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.tools.retrieval.english import term
-from turnwise.tools.retrieval.errors import BadCorpus
-from turnwise.tools.retrieval.packed_strings import PackedStrings
-from turnwise.tools.retrieval.tokens import tokenize
+from turncredit.tools.retrieval.english import term
+from turncredit.tools.retrieval.errors import BadCorpus
+from turncredit.tools.retrieval.packed_strings import PackedStrings
+from turncredit.tools.retrieval.tokens import tokenize
 
 Counts = NDArray[np.integer[Any]]
 

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from turnwise.tools.retrieval.errors import BadQuery
+from turncredit.tools.retrieval.errors import BadQuery
 
 __all__ = ["Hits", "Retriever", "check_count", "check_queries"]
 

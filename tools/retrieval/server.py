@@ -9,7 +9,7 @@ As in the original, a missing `topk`, null and 0 mean the default of the server,
 query finds nothing and does not affect the other queries of its batch. Invalid requests get status 4xx with
 {"detail": message}.
 
-Not included: authentication and encryption. `turnwise.processes.serving` runs the application.
+Not included: authentication and encryption. `turncredit.processes.serving` runs the application.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from turnwise.tools.retrieval.errors import BadQuery, RetrievalError, RetrieverDown
-from turnwise.tools.retrieval.library import PassageSearch
-from turnwise.tools.retrieval.passages import Passage
+from turncredit.tools.retrieval.errors import BadQuery, RetrievalError, RetrieverDown
+from turncredit.tools.retrieval.library import PassageSearch
+from turncredit.tools.retrieval.passages import Passage
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 __all__ = ["RequestLimits", "create_app"]
 
-_MISSING: Final = "the server needs fastapi: pip install 'turnwise[serve]'"
+_MISSING: Final = "the server needs fastapi: pip install 'turncredit[serve]'"
 _LOG: Final = logging.getLogger(__name__)
 PART_QUERIES: Final = 128
 PART_CHARACTERS: Final = 64_000
@@ -95,7 +95,7 @@ def create_app(
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
     service = _SearchService(library, topk, limits or RequestLimits(), about)
-    app = FastAPI(title="turnwise search", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="turncredit search", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.max_body = service.limits.size
 
     def respond(status: int, content: object) -> Response:

@@ -15,8 +15,8 @@ the length of the text. Token types and positions are not provided.
 import re
 from collections.abc import Iterator
 
-from turnwise.tools.retrieval.character_classes import character_classes
-from turnwise.tools.retrieval.errors import RetrievalError
+from turncredit.tools.retrieval.character_classes import character_classes
+from turncredit.tools.retrieval.errors import RetrievalError
 
 LONGEST = 255
 """Maximum number of UTF-16 units of a token; a longer word is split."""

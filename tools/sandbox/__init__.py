@@ -4,9 +4,9 @@ with start(Limits(wall=5)) as box:
     print(box.run("print(6 * 7)").stdout)
 """
 
-from turnwise.tools.sandbox.backends import BACKENDS, BackendStatus, probe, start
-from turnwise.tools.sandbox.box import Box
-from turnwise.tools.sandbox.errors import (
+from turncredit.tools.sandbox.backends import BACKENDS, BackendStatus, probe, start
+from turncredit.tools.sandbox.box import Box
+from turncredit.tools.sandbox.errors import (
     BadCommand,
     BadLimits,
     BadPath,
@@ -20,9 +20,9 @@ from turnwise.tools.sandbox.errors import (
     UnknownBackend,
     UntrustedData,
 )
-from turnwise.tools.sandbox.layout import Layout
-from turnwise.tools.sandbox.limits import STOPS, Limits, RunResult, Stop
-from turnwise.tools.sandbox.session import PythonSession, SessionResult
+from turncredit.tools.sandbox.layout import Layout
+from turncredit.tools.sandbox.limits import STOPS, Limits, RunResult, Stop
+from turncredit.tools.sandbox.session import PythonSession, SessionResult
 
 __all__ = [
     "BACKENDS",

@@ -20,15 +20,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from turnwise.registry import suggest
-from turnwise.tools.sandbox import containers, hidden, kernel, landlock, seccomp
-from turnwise.tools.sandbox.box import Box
-from turnwise.tools.sandbox.errors import BadPath, NoSandbox, SandboxError, UnknownBackend
-from turnwise.tools.sandbox.guarantees import LimitGuarantee, local_guarantees
-from turnwise.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
-from turnwise.tools.sandbox.layout import Layout
-from turnwise.tools.sandbox.limits import Limits
-from turnwise.tools.sandbox.local import LocalBox, LocalConfig
+from turncredit.registry import suggest
+from turncredit.tools.sandbox import containers, hidden, kernel, landlock, seccomp
+from turncredit.tools.sandbox.box import Box
+from turncredit.tools.sandbox.errors import BadPath, NoSandbox, SandboxError, UnknownBackend
+from turncredit.tools.sandbox.guarantees import LimitGuarantee, local_guarantees
+from turncredit.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
+from turncredit.tools.sandbox.layout import Layout
+from turncredit.tools.sandbox.limits import Limits
+from turncredit.tools.sandbox.local import LocalBox, LocalConfig
 
 BACKENDS: Final = ("bwrap", "landlock", "docker")
 _ATTACK: Final = """

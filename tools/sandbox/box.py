@@ -10,14 +10,14 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from turnwise.tools.sandbox.bwrap import WORK
-from turnwise.tools.sandbox.channel import Channel
-from turnwise.tools.sandbox.errors import BadCommand, BadPath, BoxClosed, BoxFull, BoxLost
-from turnwise.tools.sandbox.files import FULL, split_path
-from turnwise.tools.sandbox.limits import Limits, RunResult, Stop
-from turnwise.tools.sandbox.session import PythonSession
-from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive
-from turnwise.tools.sandbox.untrusted_trees import TreeChanged
+from turncredit.tools.sandbox.bwrap import WORK
+from turncredit.tools.sandbox.channel import Channel
+from turncredit.tools.sandbox.errors import BadCommand, BadPath, BoxClosed, BoxFull, BoxLost
+from turncredit.tools.sandbox.files import FULL, split_path
+from turncredit.tools.sandbox.limits import Limits, RunResult, Stop
+from turncredit.tools.sandbox.session import PythonSession
+from turncredit.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive
+from turncredit.tools.sandbox.untrusted_trees import TreeChanged
 
 T = TypeVar("T")
 _MAX_ARGUMENT: Final = 100_000  # bytes; Linux takes arguments of up to 131,072

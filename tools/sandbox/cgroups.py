@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOP = Path("/sys/fs/cgroup")
-_PREFIX = "turnwise-"
+_PREFIX = "turncredit-"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from turnwise.tools.sandbox.limits import Stop
+from turncredit.tools.sandbox.limits import Stop
 
 
 class Channel(ABC):

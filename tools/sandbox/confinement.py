@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from turnwise.tools.sandbox import bwrap, cgroups, hidden, kernel, landlock, mounts, seccomp, user_ids
+from turncredit.tools.sandbox import bwrap, cgroups, hidden, kernel, landlock, mounts, seccomp, user_ids
 
 Request: TypeAlias = dict[str, Any]
 """A request to the fork server; JSON values."""

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from turnwise.tools.sandbox.docker_exec import first_line
-from turnwise.tools.sandbox.errors import BoxLost
+from turncredit.tools.sandbox.docker_exec import first_line
+from turncredit.tools.sandbox.errors import BoxLost
 
 _TOP = "/sys/fs/cgroup"
 

@@ -24,8 +24,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from turnwise.tools.sandbox.channel import write_all
-from turnwise.tools.sandbox.errors import BoxLost
+from turncredit.tools.sandbox.channel import write_all
+from turncredit.tools.sandbox.errors import BoxLost
 
 _LOOP: Final = r"""
 read -r me rest </proc/self/stat

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeVar
 
-from turnwise.tools.sandbox.errors import SandboxError
-from turnwise.tools.sandbox.limits import Limits
+from turncredit.tools.sandbox.errors import SandboxError
+from turncredit.tools.sandbox.limits import Limits
 
 _MOST_LIMITS: Final = 4  # sets of limits with containers in advance; the oldest one gives way
 _PATIENCE: Final = 10.0  # seconds for a container that is being started when the process ends
@@ -72,7 +72,7 @@ class ContainerPool(Generic[B]):
                 del self._wanted[oldest]
                 surplus += self._ready.pop(oldest, [])
             if limits not in self._filling:
-                thread = threading.Thread(target=self._fill, args=(limits,), name="turnwise-containers", daemon=True)
+                thread = threading.Thread(target=self._fill, args=(limits,), name="turncredit-containers", daemon=True)
                 self._filling[limits] = thread
                 thread.start()
         _close_all(surplus)

@@ -26,23 +26,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from turnwise.tools.sandbox import container_init, files, rootfs, seccomp
-from turnwise.tools.sandbox.box import Box, stop_reason
-from turnwise.tools.sandbox.bwrap import WORK
-from turnwise.tools.sandbox.channel import Channel
-from turnwise.tools.sandbox.container_counters import ContainerCounters
-from turnwise.tools.sandbox.container_pool import ContainerPool
-from turnwise.tools.sandbox.docker_exec import DockerChannel, DockerExec, first_line
-from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost, DockerUnavailable, SnapshotError
-from turnwise.tools.sandbox.hidden import is_own
-from turnwise.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
-from turnwise.tools.sandbox.layout import Layout
-from turnwise.tools.sandbox.limits import MB, Limits, RunResult, Stop
-from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive, write_archive
-from turnwise.tools.sandbox.untrusted_headers import KEPT_BITS
-from turnwise.tools.sandbox.untrusted_trees import TreeChanged
+from turncredit.tools.sandbox import container_init, files, rootfs, seccomp
+from turncredit.tools.sandbox.box import Box, stop_reason
+from turncredit.tools.sandbox.bwrap import WORK
+from turncredit.tools.sandbox.channel import Channel
+from turncredit.tools.sandbox.container_counters import ContainerCounters
+from turncredit.tools.sandbox.container_pool import ContainerPool
+from turncredit.tools.sandbox.docker_exec import DockerChannel, DockerExec, first_line
+from turncredit.tools.sandbox.errors import BadPath, BoxFull, BoxLost, DockerUnavailable, SnapshotError
+from turncredit.tools.sandbox.hidden import is_own
+from turncredit.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
+from turncredit.tools.sandbox.layout import Layout
+from turncredit.tools.sandbox.limits import MB, Limits, RunResult, Stop
+from turncredit.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive, write_archive
+from turncredit.tools.sandbox.untrusted_headers import KEPT_BITS
+from turncredit.tools.sandbox.untrusted_trees import TreeChanged
 
-_LABEL: Final = "turnwise.sandbox"
+_LABEL: Final = "turncredit.sandbox"
 _NO_TERMINALS: Final = "ro,size=4k,nr_inodes=1"  # the machine has a few thousand for all
 _OWN_PROCESSES: Final = container_init.PROCESSES + 4  # of the container itself: with a run's shell and timeout
 _END: Final = 5.0  # seconds for killed programs to end, before everything in the container is killed
@@ -93,7 +93,7 @@ def sdk() -> Any:
     try:
         import docker  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
-        raise DockerUnavailable("Docker boxes need the docker package: pip install 'turnwise[docker]'") from error
+        raise DockerUnavailable("Docker boxes need the docker package: pip install 'turncredit[docker]'") from error
     return docker
 
 
@@ -169,11 +169,11 @@ class DockerBackend:
     def _image(self, image: str | None) -> str:
         if image is None:
             python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else os.path.realpath("/proc/self/exe")
-            name = f"turnwise-python:{rootfs.fingerprint(python)}"
+            name = f"turncredit-python:{rootfs.fingerprint(python)}"
             return self._import(name, lambda: rootfs.pack(python))
         path = Path(image).resolve()
         if path.is_dir() or path.is_file():
-            return self._import(f"turnwise-root:2-{rootfs.digest(path)}", lambda: _tar(path))
+            return self._import(f"turncredit-root:2-{rootfs.digest(path)}", lambda: _tar(path))
         if not self._has(image):
             raise DockerUnavailable(f"no Docker image, directory or tar file {image!r}; run `docker pull` first")
         return image

@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from turnwise.tools.sandbox import user_ids
+from turncredit.tools.sandbox import user_ids
 
 _INTERVAL: Final = 0.02  # seconds between two looks, at least
 _SHARE: Final = 4  # a look may take a quarter of the time
@@ -27,7 +27,7 @@ class DiskWatch:
     def __init__(self, over: Callable[[], bool], kill: Callable[[], None]) -> None:
         self._over, self._kill = over, kill
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="turnwise-disk-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="turncredit-disk-watch", daemon=True)
 
     def _run(self) -> None:
         pause = 0.0

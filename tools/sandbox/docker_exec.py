@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from turnwise.tools.sandbox.channel import Channel, write_all
-from turnwise.tools.sandbox.errors import BoxLost
-from turnwise.tools.sandbox.limits import Stop
+from turncredit.tools.sandbox.channel import Channel, write_all
+from turncredit.tools.sandbox.errors import BoxLost
+from turncredit.tools.sandbox.limits import Stop
 
 USER: Final = "1000:1000"
 _LAST_WORDS: Final = 0.5  # seconds to read what a killed command has written before

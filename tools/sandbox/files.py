@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from turnwise.tools.sandbox.errors import BadPath, BoxFull
-from turnwise.tools.sandbox.untrusted_archives import path_problem
+from turncredit.tools.sandbox.errors import BadPath, BoxFull
+from turncredit.tools.sandbox.untrusted_archives import path_problem
 
 FULL: Final = "{path!r} does not fit in the box; raise its limits disk, file_size or files"
 LINK: Final = "{path!r} in the box goes through a link or a file; links are not followed"

@@ -12,9 +12,9 @@ import threading
 from contextlib import suppress
 from typing import Any, ClassVar, TypeAlias
 
-from turnwise.tools.sandbox.errors import BoxLost, SandboxError
+from turncredit.tools.sandbox.errors import BoxLost, SandboxError
 
-_START = "import sys; sys.path[:] = {path!r}; from turnwise.tools.sandbox.fork_server import main; main()"
+_START = "import sys; sys.path[:] = {path!r}; from turncredit.tools.sandbox.fork_server import main; main()"
 Reply: TypeAlias = dict[str, Any]
 """A reply of the fork server; JSON values."""
 _TIMEOUT = 30.0  # seconds for a reply; creating a box takes milliseconds

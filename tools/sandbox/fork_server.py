@@ -27,8 +27,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.tools.sandbox import cgroups, hidden, kernel, mounts, processes, seccomp, user_ids
-from turnwise.tools.sandbox.confinement import READABLE, Request, ServedBox, exec_program
+from turncredit.tools.sandbox import cgroups, hidden, kernel, mounts, processes, seccomp, user_ids
+from turncredit.tools.sandbox.confinement import READABLE, Request, ServedBox, exec_program
 
 _MAX_FDS: Final = 8  # descriptors of one request
 _PATIENCE: Final = 5.0  # seconds for killed processes to end, before everything in the box is killed

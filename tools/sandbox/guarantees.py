@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from turnwise.tools.sandbox.limits import Limits
+from turncredit.tools.sandbox.limits import Limits
 
 __all__ = ["DOCKER", "LimitGuarantee", "describe", "local_guarantees"]
 

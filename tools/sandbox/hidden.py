@@ -1,6 +1,6 @@
-"""Paths of this machine that no box may read: turnwise itself, wherever it is installed, and the caches of its user.
+"""Paths of this machine that no box may read: turncredit itself, wherever it is installed, and the caches of its user.
 
-Boxes can read /usr and the directory of their interpreter, and turnwise is often installed there. Its generators hold
+Boxes can read /usr and the directory of their interpreter, and turncredit is often installed there. Its generators hold
 the solutions and hidden tests of every generated task. So each copy is covered: the running one, with its whole
 checkout if it is installed in editable mode, and those in any folder of packages that a box can read, with what the
 installer writes beside them.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from turnwise.tools.sandbox.errors import BadPath
+from turncredit.tools.sandbox.errors import BadPath
 
 __all__ = ["FOLDERS", "check_readable", "hidden_paths", "is_own", "own_folder", "piecewise"]
 
@@ -41,8 +41,8 @@ FOLDERS: Final = (
 )
 """Folders of a checkout that hold the package."""
 _OWN: Final = re.compile(
-    r"turnwise(\.py|\.pth|\.egg-link)?|turnwise-[^/]*\.(dist-info|egg-info|egg|data|whl|tar\.gz)|turnwise\.egg-info|"
-    r"__editable__[._]*turnwise[-_].*"
+    r"turncredit(\.py|\.pth|\.egg-link)?|turncredit-[^/]*\.(dist-info|egg-info|egg|data|whl|tar\.gz)|turncredit\.egg-info|"
+    r"__editable__[._]*turncredit[-_].*"
 )
 _PACKAGES: Final = ("site-packages", "dist-packages")
 _PLACES: Final = tuple(  # of folders of packages below a directory, also those of virtual environments and of conda
@@ -51,7 +51,7 @@ _PLACES: Final = tuple(  # of folders of packages below a directory, also those 
     for below in ("lib/python3*", "lib64/python3*", ".")
     for name in _PACKAGES
 )
-_CACHES: Final = ("TURNWISE_CACHE", "TURNWISE_DATA", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "PIP_CACHE_DIR")
+_CACHES: Final = ("TURNCREDIT_CACHE", "TURNCREDIT_DATA", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "PIP_CACHE_DIR")
 
 
 def own_folder() -> Path:
@@ -60,9 +60,9 @@ def own_folder() -> Path:
 
 
 def is_own(name: str) -> bool:
-    """Return whether a name in a folder of packages belongs to turnwise.
+    """Return whether a name in a folder of packages belongs to turncredit.
 
-    >>> [is_own(name) for name in ("turnwise", "turnwise-1.0.dist-info", "turnwise_plugin", "numpy")]
+    >>> [is_own(name) for name in ("turncredit", "turncredit-1.0.dist-info", "turncredit_plugin", "numpy")]
     [True, True, False, False]
     """
     return _OWN.fullmatch(name) is not None
@@ -73,7 +73,7 @@ def check_readable(path: str) -> None:
     own = own_folder()
     parts = [own / name for name in FOLDERS] if is_checkout(own) else [own]
     if any(Path(path).resolve().is_relative_to(part) for part in parts):
-        raise BadPath(f"readable must not name turnwise's own folders, which no box may read, got {path!r}")
+        raise BadPath(f"readable must not name turncredit's own folders, which no box may read, got {path!r}")
 
 
 @cache

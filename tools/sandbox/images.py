@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from turnwise.tools.sandbox.containers import connect, sdk
-from turnwise.tools.sandbox.docker_exec import first_line
-from turnwise.tools.sandbox.errors import BoxFull, DockerUnavailable
-from turnwise.tools.sandbox.rootfs import digest
-from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive
+from turncredit.tools.sandbox.containers import connect, sdk
+from turncredit.tools.sandbox.docker_exec import first_line
+from turncredit.tools.sandbox.errors import BoxFull, DockerUnavailable
+from turncredit.tools.sandbox.rootfs import digest
+from turncredit.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive
 
 __all__ = ["ImageFacts", "build_image", "image_facts", "image_files"]
 
-_NAME: Final = "turnwise-task"
+_NAME: Final = "turncredit-task"
 
 
 @dataclass(frozen=True, slots=True)

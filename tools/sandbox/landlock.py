@@ -14,7 +14,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from turnwise.tools.sandbox import kernel
+from turncredit.tools.sandbox import kernel
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE, _READ, _READ_DIR = 1, 2, 4, 8

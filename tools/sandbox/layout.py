@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.tools.sandbox.bwrap import WORK
-from turnwise.tools.sandbox.errors import BadPath
+from turncredit.tools.sandbox.bwrap import WORK
+from turncredit.tools.sandbox.errors import BadPath
 
 __all__ = ["DEFAULT", "Layout"]
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal, get_args
 
-from turnwise.registry import suggest
-from turnwise.tools.sandbox.errors import BadLimits
+from turncredit.registry import suggest
+from turncredit.tools.sandbox.errors import BadLimits
 
 Stop = Literal["exit", "timeout", "cpu", "memory", "output", "processes", "disk", "killed"]
 """Why a program stopped."""

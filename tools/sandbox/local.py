@@ -12,19 +12,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from turnwise.tools.sandbox import files, mounts, untrusted_trees, user_ids
-from turnwise.tools.sandbox.box import Box, stop_reason
-from turnwise.tools.sandbox.channel import Channel
-from turnwise.tools.sandbox.disk_watch import DiskWatch, unnamed_usage
-from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost
-from turnwise.tools.sandbox.fork_client import ForkServerClient
-from turnwise.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
-from turnwise.tools.sandbox.layout import Layout
-from turnwise.tools.sandbox.limits import Limits, RunResult, Stop
-from turnwise.tools.sandbox.mounts import OWN_ENTRIES
-from turnwise.tools.sandbox.pipes import KILL_GRACE, PipeChannel, ProgramPipes
-from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, write_archive
-from turnwise.tools.sandbox.untrusted_trees import TreeChanged
+from turncredit.tools.sandbox import files, mounts, untrusted_trees, user_ids
+from turncredit.tools.sandbox.box import Box, stop_reason
+from turncredit.tools.sandbox.channel import Channel
+from turncredit.tools.sandbox.disk_watch import DiskWatch, unnamed_usage
+from turncredit.tools.sandbox.errors import BadPath, BoxFull, BoxLost
+from turncredit.tools.sandbox.fork_client import ForkServerClient
+from turncredit.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
+from turncredit.tools.sandbox.layout import Layout
+from turncredit.tools.sandbox.limits import Limits, RunResult, Stop
+from turncredit.tools.sandbox.mounts import OWN_ENTRIES
+from turncredit.tools.sandbox.pipes import KILL_GRACE, PipeChannel, ProgramPipes
+from turncredit.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, write_archive
+from turncredit.tools.sandbox.untrusted_trees import TreeChanged
 
 _BWRAP_PROCESSES: Final = 4  # processes of bubblewrap itself, for a run and a session
 _STOPPING: Final = 3.0  # seconds in which programs must stop when the host uses the files

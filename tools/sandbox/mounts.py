@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnwise.tools.sandbox import kernel
-from turnwise.tools.sandbox.bwrap import EMPTY_FILE, EMPTY_FOLDER
-from turnwise.tools.sandbox.untrusted_trees import remove
+from turncredit.tools.sandbox import kernel
+from turncredit.tools.sandbox.bwrap import EMPTY_FILE, EMPTY_FOLDER
+from turncredit.tools.sandbox.untrusted_trees import remove
 
 MOUNT_POINT: Final = "/sys"  # of the tmpfs in its namespace: a directory that exists everywhere and is not needed there
 FOLDERS: Final = ("work", "tmp", "shm")
@@ -64,7 +64,7 @@ class BoxStorage:
 
 def directory(uid: int, scratch: Sequence[str] = ()) -> BoxStorage:
     """Create storage in a temporary directory that belongs to `uid`; `scratch` names further folders in it."""
-    path = tempfile.mkdtemp(prefix="turnwise-box-")
+    path = tempfile.mkdtemp(prefix="turncredit-box-")
     _populate(path, uid, scratch)
     os.chown(path, uid, uid)
     return BoxStorage(path, os.open(f"{path}/work", os.O_DIRECTORY | os.O_CLOEXEC))

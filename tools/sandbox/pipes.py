@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Final
 
-from turnwise.tools.sandbox.channel import Channel, write_all
-from turnwise.tools.sandbox.errors import BoxLost
-from turnwise.tools.sandbox.fork_client import Reply, parse_reply
-from turnwise.tools.sandbox.limits import Stop
+from turncredit.tools.sandbox.channel import Channel, write_all
+from turncredit.tools.sandbox.errors import BoxLost
+from turncredit.tools.sandbox.fork_client import Reply, parse_reply
+from turncredit.tools.sandbox.limits import Stop
 
 KILL_GRACE: Final = 15.0  # seconds that a killed program may take to die; the fork server gives up before
 _CHUNK: Final = 1 << 16

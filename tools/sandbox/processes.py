@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from typing import Final
 
-from turnwise.tools.sandbox import user_ids
+from turncredit.tools.sandbox import user_ids
 
 _FIRST_PAUSE: Final = 0.001  # seconds between two strikes; doubled each time, up to the longest
 _LONGEST_PAUSE: Final = 0.05

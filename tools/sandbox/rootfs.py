@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from turnwise.tools.sandbox.errors import DockerUnavailable
+from turncredit.tools.sandbox.errors import DockerUnavailable
 
 _EXCLUDED: Final = {
     *("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip"),

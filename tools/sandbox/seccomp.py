@@ -37,7 +37,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple
 
-from turnwise.tools.sandbox import kernel
+from turncredit.tools.sandbox import kernel
 
 CallClass = Literal[
     "free",
@@ -127,7 +127,7 @@ class _SystemCall(NamedTuple):
 
 @cache
 def _table() -> dict[str, _SystemCall]:
-    text = files("turnwise.tools.sandbox").joinpath("system_calls.txt").read_text(encoding="ascii")
+    text = files("turncredit.tools.sandbox").joinpath("system_calls.txt").read_text(encoding="ascii")
     rows: list[Any] = [line.split() for line in text.splitlines()]
     return {name: _SystemCall((_number(first), _number(second)), kind) for name, first, second, kind in rows}
 

@@ -21,10 +21,10 @@ from importlib.resources import files
 from types import TracebackType
 from typing import Final, Self
 
-from turnwise.tools.sandbox.channel import Channel
-from turnwise.tools.sandbox.errors import BadCommand, BoxClosed, BoxLost, SandboxError, UntrustedData
-from turnwise.tools.sandbox.limits import Limits, Stop
-from turnwise.tools.sandbox.untrusted_frames import FrameLimits, decode_frame, text_field
+from turncredit.tools.sandbox.channel import Channel
+from turncredit.tools.sandbox.errors import BadCommand, BoxClosed, BoxLost, SandboxError, UntrustedData
+from turncredit.tools.sandbox.limits import Limits, Stop
+from turncredit.tools.sandbox.untrusted_frames import FrameLimits, decode_frame, text_field
 
 _GRACE: Final = 1.0  # seconds that an interrupted call has to stop
 _START: Final = 30.0  # seconds for the interpreter to start
@@ -130,7 +130,7 @@ class PythonSession:
         self.close()
 
     def _restart(self) -> None:
-        driver = files("turnwise.tools.sandbox").joinpath("session_driver.py").read_text(encoding="utf-8")
+        driver = files("turncredit.tools.sandbox").joinpath("session_driver.py").read_text(encoding="utf-8")
         self._channel = self._start([*self._python, "-u", "-c", _LOAD, driver])
         self._buffer, self._calls = bytearray(), 0
         try:

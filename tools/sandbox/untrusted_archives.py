@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from turnwise.tools.sandbox.errors import BoxFull, SnapshotError
-from turnwise.tools.sandbox.untrusted_headers import BLOCK, KEPT_BITS, Header, HeaderReader, refuse
+from turncredit.tools.sandbox.errors import BoxFull, SnapshotError
+from turncredit.tools.sandbox.untrusted_headers import BLOCK, KEPT_BITS, Header, HeaderReader, refuse
 
 __all__ = [
     "LONGEST_NAME",

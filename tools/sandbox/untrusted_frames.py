@@ -16,7 +16,7 @@ from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Final, NoReturn
 
-from turnwise.tools.sandbox.errors import UntrustedData
+from turncredit.tools.sandbox.errors import UntrustedData
 
 __all__ = ["FrameLimits", "decode_frame", "text_field"]
 

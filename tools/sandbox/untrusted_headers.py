@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from turnwise.tools.sandbox.errors import SnapshotError
+from turncredit.tools.sandbox.errors import SnapshotError
 
 __all__ = ["BLOCK", "KEPT_BITS", "LATEST_TIME", "Header", "HeaderReader", "refuse", "whole_seconds"]
 

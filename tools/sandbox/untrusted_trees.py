@@ -19,9 +19,9 @@ from contextlib import ExitStack, suppress
 from itertools import islice
 from typing import Final
 
-from turnwise.tools.sandbox import files
-from turnwise.tools.sandbox.errors import BadPath, BoxFull, SnapshotError
-from turnwise.tools.sandbox.untrusted_archives import (
+from turncredit.tools.sandbox import files
+from turncredit.tools.sandbox.errors import BadPath, BoxFull, SnapshotError
+from turncredit.tools.sandbox.untrusted_archives import (
     MAX_COMPONENTS,
     FileEntry,
     TreeLimits,
@@ -29,7 +29,7 @@ from turnwise.tools.sandbox.untrusted_archives import (
     path_problem,
     whole_pages,
 )
-from turnwise.tools.sandbox.untrusted_headers import KEPT_BITS, whole_seconds
+from turncredit.tools.sandbox.untrusted_headers import KEPT_BITS, whole_seconds
 
 __all__ = ["TreeChanged", "check_room", "clear", "read_tree", "remove", "replace_tree", "usage"]
 

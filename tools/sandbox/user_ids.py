@@ -62,7 +62,7 @@ def sweep() -> None:
 
 
 def _address(uid: int) -> str:
-    return f"\0turnwise-sandbox-{uid}"
+    return f"\0turncredit-sandbox-{uid}"
 
 
 def _candidates() -> Iterator[int]:

@@ -15,20 +15,20 @@ from itertools import pairwise
 
 import numpy as np
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.models.tokenization import AnswerEnd, answer_text, codec_of
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.rollouts.episode import storable
-from turnwise.agents.rollouts.rollout_stream import QUARANTINE_ERRORS, is_replacement
-from turnwise.agents.samplers.token_requests import ROUNDING
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.config.run import Run
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.learner.untyped import PolicyTokenizer
-from turnwise.training.run_folder.metrics import Event
-from turnwise.training.sampling.sampling_files import SamplingFiles
-from turnwise.training.states import State
+from turncredit.agents.agent import Agent
+from turncredit.agents.models.tokenization import AnswerEnd, answer_text, codec_of
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.rollouts.episode import storable
+from turncredit.agents.rollouts.rollout_stream import QUARANTINE_ERRORS, is_replacement
+from turncredit.agents.samplers.token_requests import ROUNDING
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.training.batch.batch import Batch, pack
+from turncredit.training.config.run import Run
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.learner.untyped import PolicyTokenizer
+from turncredit.training.run_folder.metrics import Event
+from turncredit.training.sampling.sampling_files import SamplingFiles
+from turncredit.training.states import State
 
 Found = Iterator[tuple[int | None, str]]
 """Index of a turn (None: the whole trajectory), and what is wrong with it."""

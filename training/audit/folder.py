@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.errors import AgentError
-from turnwise.agents.interchange.imported_folder import IMPORT_FILE
-from turnwise.agents.models.weights import is_adapter
-from turnwise.evaluation.panels import Panel
-from turnwise.evaluation.results import EvaluationResult
-from turnwise.tools.bounded_input import read_bytes, read_json
-from turnwise.training.audit.findings import Place
-from turnwise.training.config.run import Run
-from turnwise.training.errors import TrainingError
-from turnwise.training.run_folder.checkpoint import MANIFEST, Checkpoints, verify
-from turnwise.training.run_folder.metrics import METRICS, Event, missing_iterations, stored_events
-from turnwise.training.sampling.sampling_files import SamplingFiles
-from turnwise.training.stages import run_in_stage
+from turncredit.agents.errors import AgentError
+from turncredit.agents.interchange.imported_folder import IMPORT_FILE
+from turncredit.agents.models.weights import is_adapter
+from turncredit.evaluation.panels import Panel
+from turncredit.evaluation.results import EvaluationResult
+from turncredit.tools.bounded_input import read_bytes, read_json
+from turncredit.training.audit.findings import Place
+from turncredit.training.config.run import Run
+from turncredit.training.errors import TrainingError
+from turncredit.training.run_folder.checkpoint import MANIFEST, Checkpoints, verify
+from turncredit.training.run_folder.metrics import METRICS, Event, missing_iterations, stored_events
+from turncredit.training.sampling.sampling_files import SamplingFiles
+from turncredit.training.stages import run_in_stage
 
 Problems = Iterator[tuple[Place, str]]
 

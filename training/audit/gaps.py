@@ -12,11 +12,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.audit.findings import Place
-from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.batch.sampling_temperature import AT_ONE, SamplingTemperature
-from turnwise.training.batch.scores import Scores
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.training.audit.findings import Place
+from turncredit.training.batch.batch import Batch, pack
+from turncredit.training.batch.sampling_temperature import AT_ONE, SamplingTemperature
+from turncredit.training.batch.scores import Scores
 
 SINGLE = 30.0
 """How much larger the gap of a single token may be than the mean."""

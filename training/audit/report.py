@@ -15,21 +15,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.trajectory_files import TornLine, iteration_files, read_trajectories
-from turnwise.agents.models.model_folder import end_tokens_of, load_tokenizer, model_config
-from turnwise.agents.trajectory import Trajectory
-from turnwise.tools.bounded_input import read_toml
-from turnwise.training.audit.checks import ITERATION_CHECKS, TRAJECTORY_CHECKS, AuditedRun, EpisodeEnd
-from turnwise.training.audit.findings import AuditResult, Place
-from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
-from turnwise.training.audit.gaps import BOUNDS, GapMeter
-from turnwise.training.audit.scoring import VersionScorer
-from turnwise.training.batch.sampling_temperature import SamplingTemperature
-from turnwise.training.config.agents import agent_maker
-from turnwise.training.config.run import Run
-from turnwise.training.errors import TrainingError
-from turnwise.training.learner.policy import device_of
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.trajectory_files import TornLine, iteration_files, read_trajectories
+from turncredit.agents.models.model_folder import end_tokens_of, load_tokenizer, model_config
+from turncredit.agents.trajectory import Trajectory
+from turncredit.tools.bounded_input import read_toml
+from turncredit.training.audit.checks import ITERATION_CHECKS, TRAJECTORY_CHECKS, AuditedRun, EpisodeEnd
+from turncredit.training.audit.findings import AuditResult, Place
+from turncredit.training.audit.folder import FOLDER_CHECKS, AuditedFolder
+from turncredit.training.audit.gaps import BOUNDS, GapMeter
+from turncredit.training.audit.scoring import VersionScorer
+from turncredit.training.batch.sampling_temperature import SamplingTemperature
+from turncredit.training.config.agents import agent_maker
+from turncredit.training.config.run import Run
+from turncredit.training.errors import TrainingError
+from turncredit.training.learner.policy import device_of
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""

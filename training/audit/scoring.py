@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from turnwise.agents.annealing import annealed
-from turnwise.agents.models.model_folder import load_model, load_tokenizer
-from turnwise.agents.trajectory import Trajectory
-from turnwise.training.audit.findings import Place
-from turnwise.training.audit.gaps import GapMeter
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.scores import Scores
-from turnwise.training.config.run import Run
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.threads import use_threads
+from turncredit.agents.annealing import annealed
+from turncredit.agents.models.model_folder import load_model, load_tokenizer
+from turncredit.agents.trajectory import Trajectory
+from turncredit.training.audit.findings import Place
+from turncredit.training.audit.gaps import GapMeter
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.scores import Scores
+from turncredit.training.config.run import Run
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.threads import use_threads
 
 CHUNK = 65536
 """Tokens that are read before they are scored together."""

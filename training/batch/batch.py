@@ -13,17 +13,17 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.steps import SOURCE
-from turnwise.agents.token_experts import Experts, agreement, token_codes
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import trajectory_scores
-from turnwise.credit.steps import Steps
-from turnwise.training.batch.folded_array import FoldedArray
-from turnwise.training.batch.sampling_temperature import AT_ONE, SamplingTemperature
-from turnwise.training.objectives.aggregate import token_weights
-from turnwise.training.objectives.sources import POLICY, TEACHER
+from turncredit.agents.content import ImagePart
+from turncredit.agents.steps import SOURCE
+from turncredit.agents.token_experts import Experts, agreement, token_codes
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import trajectory_scores
+from turncredit.credit.steps import Steps
+from turncredit.training.batch.folded_array import FoldedArray
+from turncredit.training.batch.sampling_temperature import AT_ONE, SamplingTemperature
+from turncredit.training.objectives.aggregate import token_weights
+from turncredit.training.objectives.sources import POLICY, TEACHER
 
 WHOLE = slice(None)
 
@@ -35,7 +35,7 @@ class PackedEpisodes:
     Attributes:
         outcome: float64 [S], the sum of each one's rewards.
         group: int64 [S], number of its group.
-        source: int64 [S], where it comes from, a number of `turnwise.training.objectives.sources`.
+        source: int64 [S], where it comes from, a number of `turncredit.training.objectives.sources`.
     """
 
     outcome: NDArray[np.float64]
@@ -394,7 +394,7 @@ def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str
     """
     import torch
 
-    from turnwise.training.objectives.kl import kl
+    from turncredit.training.objectives.kl import kl
 
     mask = batch.mask
     value = kl(torch.from_numpy(batch.old[mask]), torch.from_numpy(reference[mask]), estimator).numpy()

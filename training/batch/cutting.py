@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.training.batch.batch import Batch, deal, micro_batches
-from turnwise.training.batch.prefix_forest import (
+from turncredit.training.batch.batch import Batch, deal, micro_batches
+from turncredit.training.batch.prefix_forest import (
     common_prefixes,
     deal_prefixes,
     distinct_tokens,

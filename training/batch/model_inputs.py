@@ -2,7 +2,7 @@
 
 In a packed sequence the positions restart at every row, and no token attends to another row: transformers derives the
 mask from the positions (eager, sdpa), and FlashAttention computes each row by itself. In a forest, rows that begin
-alike share the tokens of their common prefix (`turnwise.training.learner.prefix_attention` has the attention).
+alike share the tokens of their common prefix (`turncredit.training.learner.prefix_attention` has the attention).
 """
 
 from dataclasses import dataclass, replace
@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.agents.vision.untyped import Model
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.prefix_forest import PrefixForest
-from turnwise.training.errors import ConfigError
+from turncredit.agents.vision.untyped import Model
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.prefix_forest import PrefixForest
+from turncredit.training.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

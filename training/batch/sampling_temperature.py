@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.annealing import Annealing
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.annealing import Annealing
+from turncredit.agents.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)

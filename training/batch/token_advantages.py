@@ -14,12 +14,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.trajectory import Group
-from turnwise.credit.tokens import TokenTransform, transform
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.scores import Scores
-from turnwise.training.config.sections import Choice, chosen
-from turnwise.training.errors import ConfigError
+from turncredit.agents.trajectory import Group
+from turncredit.credit.tokens import TokenTransform, transform
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.scores import Scores
+from turncredit.training.config.sections import Choice, chosen
+from turncredit.training.errors import ConfigError
 
 Decode = Callable[[list[int]], str]
 Array = NDArray[Any]
@@ -49,7 +49,7 @@ class AppliedTransform:
         """Return the transform that a run's file names; None for an empty name.
 
         Args:
-            choice: a name of `turnwise.credit.tokens.transforms`, or a table with the name, the transform's options,
+            choice: a name of `turncredit.credit.tokens.transforms`, or a table with the name, the transform's options,
                 and `planning`, a list of phrases, where the transform needs it.
 
         Raises:

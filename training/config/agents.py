@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.instructions import PARTS, agent_from, with_tools
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.training.config.sections import AgentSection, EnvSection
+from turncredit.agents.agent import Agent
+from turncredit.agents.instructions import PARTS, agent_from, with_tools
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.training.config.sections import AgentSection, EnvSection
 
 MakeAgent = Callable[[Tokenizer | None], Agent]
 """Makes the agent for a tokenizer; None for players without one."""

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Mapping
 
-from turnwise.agents.cluster.connection import ClusterSettings
-from turnwise.agents.samplers.vllm.arguments import PARALLEL, replicas_of
-from turnwise.training.config.sections import ClusterSection
-from turnwise.training.errors import ConfigError
+from turncredit.agents.cluster.connection import ClusterSettings
+from turncredit.agents.samplers.vllm.arguments import PARALLEL, replicas_of
+from turncredit.training.config.sections import ClusterSection
+from turncredit.training.errors import ConfigError
 
 
 def cluster_settings(section: ClusterSection, options: Mapping[str, object], device: str, gpus: int) -> ClusterSettings:

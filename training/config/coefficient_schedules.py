@@ -6,7 +6,7 @@ A checkpoint therefore keeps the two numbers and nothing else.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from turnwise.training.config.sections import ObjectiveSection
+from turncredit.training.config.sections import ObjectiveSection
 
 
 def adaptive_kl(coefficient: float, observed: float, *, target: float, horizon: float, episodes: int) -> float:

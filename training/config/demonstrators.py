@@ -1,10 +1,10 @@
 """Who demonstrates, and whether demonstrations are played or read, as the `[imitation]` section says."""
 
-from turnwise.agents.samplers.base import SAMPLERS, parse_sampler
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import DemonstratorSampler
-from turnwise.envs import demonstrators
-from turnwise.training.config.sections import ImitationSection
+from turncredit.agents.samplers.base import SAMPLERS, parse_sampler
+from turncredit.agents.samplers.expert import Expert
+from turncredit.agents.samplers.scripted import DemonstratorSampler
+from turncredit.envs import demonstrators
+from turncredit.training.config.sections import ImitationSection
 
 
 def plays(section: ImitationSection, env_id: str) -> bool:

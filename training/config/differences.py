@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from turnwise.training.config.run import Run
+from turncredit.training.config.run import Run
 
 
 def differences(run: Run, other: Run) -> list[str]:

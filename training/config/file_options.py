@@ -1,8 +1,8 @@
 """Options that a file of somebody else hands to code: which of them need `--trust`.
 
-Names of code are checked where they are looked up (`turnwise.registry.names_from_files`). An option can do as much: the
-function of another package may load what it names, and some of our environments act on a device, call a server, start
-an image or write an index where an option says. What is typed needs no check.
+Names of code are checked where they are looked up (`turncredit.registry.names_from_files`). An option can do as much:
+the function of another package may load what it names, and some of our environments act on a device, call a server,
+start an image or write an index where an option says. What is typed needs no check.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.registry import Untrusted, trusted
+from turncredit.registry import Untrusted, trusted
 
 if TYPE_CHECKING:
-    from turnwise.credit import CreditRule
-    from turnwise.training.config.run import Run
+    from turncredit.credit import CreditRule
+    from turncredit.training.config.run import Run
 
 _REFERENCE = re.compile(r"[^\W\d][\w.]*:[\w./-]+")
 """A name of code: module:attribute, or module:namespace/Name-v0."""
 OUTWARD = frozenset({"cache", "connection", "device", "image", "keep", "url"})
-"""Options of turnwise's environments that act on something outside of them, whatever their value."""
+"""Options of turncredit's environments that act on something outside of them, whatever their value."""
 
 
 def require_safe_env(env_id: str, kwargs: Mapping[str, object], typed: Iterable[str] = ()) -> None:
@@ -57,7 +57,7 @@ def require_safe_run(run: Run, words: Iterable[str] = ()) -> None:
         Untrusted: one of the options needs `--trust`, or the file names the module of the environment.
         EnvError, CreditError: there is no such environment or rule.
     """
-    from turnwise.credit import get
+    from turncredit.credit import get
 
     if trusted():
         return
@@ -88,14 +88,14 @@ def _options_of(run: Run) -> list[tuple[str, Mapping[str, object]]]:
 
 def _refused_by(env_id: str, options: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return ids of environments, with an option that no file may set for them: NAME=VALUE."""
-    from turnwise.envs.registration import find, parts_of
+    from turncredit.envs.registration import find, parts_of
 
     parts = parts_of(env_id, **options)
     refused = []
     for name, table in [(part.id, part.kwargs) for part in parts] or [(env_id, options)]:
         maker = find(name).entry_point
         module = maker if isinstance(maker, str) else getattr(maker, "__module__", "")
-        own = module.startswith("turnwise.")
+        own = module.startswith("turncredit.")
         refused += [(name, f"{key}={table[key]!r}") for key in _refused(table, own=own)]
     return refused
 
@@ -108,7 +108,7 @@ def refused_credit_options(rules: Iterable[CreditRule], options: Mapping[str, ob
         options: from the file.
     """
     functions = [getattr(rule.function, "func", rule.function) for rule in rules]
-    own = all(getattr(function, "__module__", "").startswith("turnwise.") for function in functions)
+    own = all(getattr(function, "__module__", "").startswith("turncredit.") for function in functions)
     return [] if trusted() else list(_refused(options, own=own))
 
 

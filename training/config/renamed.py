@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from turnwise.training.config.toml import Table
-from turnwise.training.errors import ConfigError
+from turncredit.training.config.toml import Table
+from turncredit.training.errors import ConfigError
 
 RENAMED: dict[str, str] = {
     "trajectories": "trajectory_format",

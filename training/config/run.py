@@ -1,8 +1,8 @@
 """The configuration of a run: one TOML file, read into one pydantic model.
 
-The sections are in `turnwise.training.config.sections`; docs/config.md is rendered from them. An unknown key is an
+The sections are in `turncredit.training.config.sections`; docs/config.md is rendered from them. An unknown key is an
 error that suggests the nearest one. A key that is set and has no effect in the run is an error too:
-`turnwise.training.preflight.effects` declares when each key matters.
+`turncredit.training.preflight.effects` declares when each key matters.
 """
 
 import re
@@ -14,11 +14,11 @@ from typing import Any, Literal, Self, TypeGuard
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from turnwise.registry import suggest
-from turnwise.tools.bounded_input import InputError, read_toml
-from turnwise.training.config.renamed import new_name, put, short_name, with_new_names
-from turnwise.training.config.section_tables import AbbreviatedSection, LoggersSection, Section
-from turnwise.training.config.sections import (
+from turncredit.registry import suggest
+from turncredit.tools.bounded_input import InputError, read_toml
+from turncredit.training.config.renamed import new_name, put, short_name, with_new_names
+from turncredit.training.config.section_tables import AbbreviatedSection, LoggersSection, Section
+from turncredit.training.config.sections import (
     AgentSection,
     CheckpointsSection,
     Choice,
@@ -33,9 +33,9 @@ from turnwise.training.config.sections import (
     SamplingSection,
     TrainSection,
 )
-from turnwise.training.config.stages import StageSection
-from turnwise.training.config.toml import Table, literal, render
-from turnwise.training.errors import ConfigError
+from turncredit.training.config.stages import StageSection
+from turncredit.training.config.toml import Table, literal, render
+from turncredit.training.errors import ConfigError
 
 MAX_PROBLEMS = 5
 """Maximum number of problems that an error message lists."""
@@ -260,16 +260,13 @@ def reference() -> str:
     lines = [
         "# Configuration of a run",
         "",
-        "This page is rendered from `training/config/run.py`. To update it, run",
-        "`python -c \"from turnwise.training.config.run import reference as r; print(r(), end='')\" > docs/config.md`.",
-        "",
         "A run is one TOML file. On the command line, `section.key=value` replaces a value. A key that is unknown, or",
         "that has no effect in the run (such as `policy.new.hidden` beside `policy.model`), is an error that names it.",
         "Old names of keys are read as today's, with a note.",
         "",
         'Where a value is described as a choice with options, it is a name or a table: `"window"` or',
-        '`{name = "window", history = 2}`. Names are those of turnwise, of the entry points of installed packages, or',
-        "`module:function`.",
+        '`{name = "window", history = 2}`. Names are those of turncredit, of the entry points of installed packages,',
+        "or `module:function`.",
     ]
     tables = [("", Run)] + [
         (name, field.annotation)

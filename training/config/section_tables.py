@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from turnwise.training.config.toml import Table
+from turncredit.training.config.toml import Table
 
 
 class Section(BaseModel):
@@ -52,7 +52,7 @@ class LoggersSection(AbbreviatedSection):
         default=[], description="Names of loggers: tensorboard, trackio, wandb."
     )
     project: str = Field(
-        default="", description="Project of trackio and wandb; empty: WANDB_PROJECT for wandb, else turnwise."
+        default="", description="Project of trackio and wandb; empty: WANDB_PROJECT for wandb, else turncredit."
     )
     samples: int = Field(
         default=4, ge=0, le=100, description="Number of episodes of each iteration that are sent as texts; 0: none."
@@ -156,7 +156,7 @@ class AggregationSection(AbbreviatedSection):
     abbreviated = "name"
 
     name: str = Field(
-        default="", description="The aggregation; see `turnwise list objectives`. Empty: the objective's own."
+        default="", description="The aggregation; see `turncredit list objectives`. Empty: the objective's own."
     )
     norm: float = Field(
         default=1024.0, gt=0, description="Divisor of aggregations whose name contains `norm`, in tokens."
@@ -222,7 +222,7 @@ class ForksSection(AbbreviatedSection):
 
     where: str | Table = Field(
         default="",
-        description="Rule of where episodes of a group are forked, with its options; see `turnwise list forks`. "
+        description="Rule of where episodes of a group are forked, with its options; see `turncredit list forks`. "
         "Empty: nowhere.",
     )
     roots: int = Field(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from turnwise.training.config.section_tables import (
+from turncredit.training.config.section_tables import (
     AggregationSection,
     DemonstratorSection,
     EnginesSection,
@@ -20,11 +20,11 @@ from turnwise.training.config.section_tables import (
     StalenessSection,
     WorkersSection,
 )
-from turnwise.training.config.toml import Table
-from turnwise.training.errors import ConfigError
+from turncredit.training.config.toml import Table
+from turncredit.training.errors import ConfigError
 
 if TYPE_CHECKING:
-    from turnwise.envs.parts import MixturePart
+    from turncredit.envs.parts import MixturePart
 
 OWN = ("agent", "evaluation", "imitation")
 """Keys of the tables of `env.mix` that a run reads, and not the environment."""
@@ -58,7 +58,7 @@ def chosen(choice: Choice, key: str) -> tuple[str, Table]:
 class EnvSection(Section):
     """The environment that the policy is trained in, or several."""
 
-    id: str = Field(default="turnwise/Household-v0", description="Gymnasium id of the environment.")
+    id: str = Field(default="turncredit/Household-v0", description="Gymnasium id of the environment.")
     kwargs: Table = Field(
         default={},
         description='Arguments of the environment, or of all. levels = ["tiny", "small"], or a table of weights, plays '
@@ -87,7 +87,7 @@ class EnvSection(Section):
         """Name the environment that consists of others."""
         if not isinstance(table, dict) or not table.get("mix"):
             return table
-        from turnwise.envs.parts import MIXTURE
+        from turncredit.envs.parts import MIXTURE
 
         if table.get("id", MIXTURE) != MIXTURE:
             raise ConfigError(f"env.id names one environment, and env.mix several: leave out env.id = {table['id']!r}")
@@ -98,8 +98,8 @@ class EnvSection(Section):
         """Refuse tables that are no parts; environments are looked up when the run is prepared."""
         if not self.mix:
             return self
-        from turnwise.envs import EnvError
-        from turnwise.envs.parts import read_parts
+        from turncredit.envs import EnvError
+        from turncredit.envs.parts import read_parts
 
         try:
             read_parts(self.arguments()["parts"], {})
@@ -127,13 +127,13 @@ class EnvSection(Section):
         Raises:
             EnvError: an environment, an argument or a level does not exist.
         """
-        from turnwise.envs import parts_of
+        from turncredit.envs import parts_of
 
         return parts_of(self.id, **self.arguments())
 
     def agents(self) -> dict[str, Table]:
         """Return the options of agents that are others in a part of a mixture, by its name."""
-        from turnwise.envs.parts import name_of
+        from turncredit.envs.parts import name_of
 
         return {name_of(table): table["agent"] for table in self.mix if table.get("agent")}
 
@@ -169,7 +169,7 @@ class AgentSection(Section):
         description="Show the template's worked turn in the system message, for models without a chat template.",
     )
     parser: str = Field(
-        default="bare", description="How an action is read from an answer; see `turnwise list parsers`."
+        default="bare", description="How an action is read from an answer; see `turncredit list parsers`."
     )
     max_turns: int = Field(default=50, ge=1, description="Turns after which an episode is stopped.")
     max_tokens: int = Field(default=32, ge=1, description="Maximum number of tokens in one answer.")
@@ -241,7 +241,7 @@ class PolicySection(Section):
 class SamplerSection(Section):
     """The engine that samples from the policy."""
 
-    engine: str = Field(default="transformers", description="The sampler; see `turnwise list samplers`.")
+    engine: str = Field(default="transformers", description="The sampler; see `turncredit list samplers`.")
     url: str = Field(default="", description="Base URL of a server, for engines that are one.")
     dtype: Literal["", "float32", "bfloat16", "float16"] = Field(
         default="", description="Type of the engine's weights; empty: policy.dtype."
@@ -319,7 +319,7 @@ class ImitationSection(Section):
 class CreditSection(Section):
     """Credit assignment: one advantage per turn."""
 
-    method: str = Field(default="gigpo", description="The credit rule; see `turnwise list credit`.")
+    method: str = Field(default="gigpo", description="The credit rule; see `turncredit list credit`.")
     anchor: Literal["state", "observation", "history"] = Field(
         default="state",
         description="What makes two turns comparable: the environment's state key, the observation's text, or all the "
@@ -328,7 +328,7 @@ class CreditSection(Section):
     options: Table = Field(default={}, description="Options of the credit rule.")
     token_transform: Choice = Field(
         default="",
-        description="A transform of token advantages, with its options; see `turnwise list transforms`. Empty: none.",
+        description="A transform of token advantages, with its options; see `turncredit list transforms`. Empty: none.",
     )
 
 
@@ -337,7 +337,7 @@ class ObjectiveSection(Section):
 
     name: str = Field(
         default="ppo_clip",
-        description="The objective; see `turnwise list objectives`. With train.staleness, "
+        description="The objective; see `turncredit list objectives`. With train.staleness, "
         '`decoupled` with old_logprobs = "recomputed" is the default.',
     )
     options: Table = Field(default={}, description="Options of the objective, such as clip_low, clip_high.")
@@ -419,21 +419,21 @@ class SamplingSection(Section):
 
     tasks: Choice = Field(
         default="uniform",
-        description="Rule of which tasks are drawn, a choice with options; see `turnwise list task-rules`.",
+        description="Rule of which tasks are drawn, a choice with options; see `turncredit list task-rules`.",
     )
     groups: list[Choice] = Field(
         default=[],
         description="Rules of when a group is complete, what else is played, and which groups are replaced; the first "
-        "that wants something decides. See `turnwise list group-rules`.",
+        "that wants something decides. See `turncredit list group-rules`.",
     )
     rewards: list[Choice] = Field(
         default=[],
         description="Rules that change the rewards before credit is assigned, from left to right; see "
-        "`turnwise list reward-rules`.",
+        "`turncredit list reward-rules`.",
     )
     annotators: list[Choice] = Field(
         default=[],
-        description="What fills in columns for rules, and writes lessons, before rewards are changed; see `turnwise "
+        description="What fills in columns for rules, and writes lessons, before rewards are changed; see `turncredit "
         "list annotators`.",
     )
     judge: str = Field(
@@ -452,7 +452,7 @@ class SamplingSection(Section):
     )
     replay: Choice = Field(
         default="",
-        description="Rule of which stored episodes are trained on beside a batch; see `turnwise list replay-rules`. "
+        description="Rule of which stored episodes are trained on beside a batch; see `turncredit list replay-rules`. "
         "Empty: none.",
     )
     lessons: Table = Field(

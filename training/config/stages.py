@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from turnwise.training.config.section_tables import Section
-from turnwise.training.config.toml import Table
+from turncredit.training.config.section_tables import Section
+from turncredit.training.config.toml import Table
 
 __all__ = ["CHANGEABLE", "StageSection"]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models.model_folder import load_tokenizer
-from turnwise.agents.prompts.chat_template import DATE, reads_clock
-from turnwise.training.config.run import Run
+from turncredit.agents.errors import ModelError
+from turncredit.agents.models.model_folder import load_tokenizer
+from turncredit.agents.prompts.chat_template import DATE, reads_clock
+from turncredit.training.config.run import Run
 
 
 def with_date(run: Run, policy: Path | None) -> Run:

@@ -6,7 +6,7 @@ Not included: dates, comments, and arrays of tables over several lines.
 from collections.abc import Iterator
 from typing import Any
 
-from turnwise.tools.visible_text import encodable
+from turncredit.tools.visible_text import encodable
 
 Table = dict[str, Any]
 """Nested tables with string keys and TOML values."""

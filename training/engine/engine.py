@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.samplers.base import Sampler, SamplerSettings, check_settings
-from turnwise.agents.samplers.wrappers import make_sampler
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.scores import Scores
-from turnwise.training.config.cluster import cluster_settings, gpus_of_engine
-from turnwise.training.config.sections import ClusterSection, SamplerSection
-from turnwise.training.engine.engine_probe import EngineProbe, ProbeAnswers, shares_module
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
+from turncredit.agents.cluster.sampler import ClusterSampler
+from turncredit.agents.samplers.base import Sampler, SamplerSettings, check_settings
+from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.scores import Scores
+from turncredit.training.config.cluster import cluster_settings, gpus_of_engine
+from turncredit.training.config.sections import ClusterSection, SamplerSection
+from turncredit.training.engine.engine_probe import EngineProbe, ProbeAnswers, shares_module
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
 
 
 def check_sampler(section: SamplerSection, cluster: ClusterSection, device: str, *, experts: bool = False) -> None:

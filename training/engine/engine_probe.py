@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.prompts.dialogue import Prompt
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request, Sampler
-from turnwise.agents.token_experts import TurnExperts
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.batch.scores import Scores
-from turnwise.training.errors import EngineMismatch
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.prompts.dialogue import Prompt
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.samplers.base import Completion, Request, Sampler
+from turncredit.agents.token_experts import TurnExperts
+from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.training.batch.batch import Batch, pack
+from turncredit.training.batch.scores import Scores
+from turncredit.training.errors import EngineMismatch
 
 REQUESTS = 8
 """Answers that are sampled; with `TOKENS` each, the probe has up to 64 tokens."""

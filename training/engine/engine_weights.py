@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.checkpoint_layout import adapted_layers, described_tensors, ignored_names
-from turnwise.agents.models.model_folder import model_config
-from turnwise.agents.models.weights import base_model, has_adapter, is_adapter
-from turnwise.agents.samplers.vllm.arguments import check_dtype, installed_packages
-from turnwise.agents.samplers.vllm.engine import check_model
-from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
-from turnwise.training.config.sections import SamplerSection
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.models.checkpoint_layout import adapted_layers, described_tensors, ignored_names
+from turncredit.agents.models.model_folder import model_config
+from turncredit.agents.models.weights import base_model, has_adapter, is_adapter
+from turncredit.agents.samplers.vllm.arguments import check_dtype, installed_packages
+from turncredit.agents.samplers.vllm.engine import check_model
+from turncredit.agents.samplers.weight_files import check_shapes, shapes_of
+from turncredit.training.config.sections import SamplerSection
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.untyped import CausalLM
 
 ADAPTER_OPTION = {"vllm": "enable_lora", "openai": "adapters"}
 """Option with which an engine gets an adapter as such, instead of the whole model with the adapter merged."""

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EnvFailure
-from turnwise.agents.models.rotary import rotary_limit
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.training.environments import Environments
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.untyped import ModelConfig
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EnvFailure
+from turncredit.agents.models.rotary import rotary_limit
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.prompts.dialogue import Dialogue, Prompt
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.training.environments import Environments
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.untyped import ModelConfig
 
 COUNT = 4
 """Number of tasks whose first prompts are looked at."""

@@ -11,13 +11,13 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EnvFailure, NoPlan
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.forks import Snapshots
-from turnwise.agents.rollouts.retracing import plan_from, retrace
-from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EnvFailure, NoPlan
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.forks import Snapshots
+from turncredit.agents.rollouts.retracing import plan_from, retrace
+from turncredit.agents.samplers.base import Sampler
+from turncredit.agents.trajectory import Trajectory
 
 __all__ = ["ExpertReplay", "turns_left"]
 

@@ -1,7 +1,7 @@
 """Values of turns by forks that are not trained on: what the rule `vine` and others read as the column `value`.
 
 The turns of an iteration's episodes are forked by the policy that played them: all, or those that the option `at` of
-the credit rule names. Equal histories are forked once. The estimates are those of `turnwise credit RUN --truth`, and
+the credit rule names. Equal histories are forked once. The estimates are those of `turncredit credit RUN --truth`, and
 the episode's own outcome is in none of them.
 """
 
@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.trajectory import Group
-from turnwise.credit.columns import Bools, Floats, Ints
-from turnwise.credit.registry import CreditRule
-from turnwise.credit.turn.vine import At
-from turnwise.training.config.sections import TrainSection
-from turnwise.training.forest.places import get_fork_rule
-from turnwise.training.truth.fork_records import ForkFile, ForkRecord
-from turnwise.training.truth.forking import ForkPlayer
-from turnwise.training.truth.measuring import TruthOptions, TruthTable, has_chance, measure
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.samplers.base import Sampler
+from turncredit.agents.trajectory import Group
+from turncredit.credit.columns import Bools, Floats, Ints
+from turncredit.credit.registry import CreditRule
+from turncredit.credit.turn.vine import At
+from turncredit.training.config.sections import TrainSection
+from turncredit.training.forest.places import get_fork_rule
+from turncredit.training.truth.fork_records import ForkFile, ForkRecord
+from turncredit.training.truth.forking import ForkPlayer
+from turncredit.training.truth.measuring import TruthOptions, TruthTable, has_chance, measure
 
 __all__ = ["COLUMNS", "ForkValues", "ValuedTurns", "chosen_turns"]
 
@@ -40,7 +40,7 @@ class ValuedTurns:
     """What forks say about the turns of some groups.
 
     Attributes:
-        columns: by name, in the order of `turnwise.agents.steps.steps_of`: `value` (V before the turn) and
+        columns: by name, in the order of `turncredit.agents.steps.steps_of`: `value` (V before the turn) and
             `action_value` (V plus the true advantage), both 0 where they are not known, and `forks` (int, of the turn,
             0 where one of the two is not known). Where only some turns are forked, there is no `action_value`.
         metrics: how many forks, turns and tokens they took.
@@ -62,7 +62,7 @@ class ForkValues:
         processes: processes that play.
         chance: whether the environment draws random numbers in its steps; None: not known yet.
         at: which turns are forked, and
-        share: how many of them, as in `turnwise.credit.vine`. No forks repeat an action unless every turn is forked.
+        share: how many of them, as in `turncredit.credit.vine`. No forks repeat an action unless every turn is forked.
     """
 
     forks: int
@@ -132,11 +132,11 @@ class ForkValues:
 
 
 def chosen_turns(groups: Sequence[Group], at: At, share: float) -> Bools:
-    """Return whether each turn is to be forked, bool [N], in the order of `turnwise.agents.steps.steps_of`.
+    """Return whether each turn is to be forked, bool [N], in the order of `turncredit.agents.steps.steps_of`.
 
     Args:
         groups: of episodes.
-        at: as in `turnwise.credit.vine`; "entropy" and "contested" are the rules of where to fork of these names.
+        at: as in `turncredit.credit.vine`; "entropy" and "contested" are the rules of where to fork of these names.
         share: of the turns of each episode, rounded up.
     """
     chosen: list[bool] = []

@@ -2,7 +2,8 @@
 
 A rule is a function `(episodes, *, options) -> numbers`, one for every turn of every episode. The places with the
 largest numbers are forked; -inf says that a place is not to be. An installed package adds its own through an entry
-point in the group `turnwise.fork_rules`. Before a run begins its rule is called without episodes, to check the options.
+point in the group `turncredit.fork_rules`. Before a run begins its rule is called without episodes, to check the
+options.
 
 A rule that takes `could_win` as well may ask whether the environment's expert could still win before a turn of one of
 the episodes. Each answer plays the episode over again, so a rule should ask about few turns.
@@ -19,13 +20,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from turnwise.agents.rollouts.episode import sampling_seed
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.registry import Method
-from turnwise.registry import CannotLoad, Registry, UnknownName
-from turnwise.training.errors import ConfigError
+from turncredit.agents.rollouts.episode import sampling_seed
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.registry import Method
+from turncredit.registry import CannotLoad, Registry, UnknownName
+from turncredit.training.errors import ConfigError
 
 __all__ = [
     "FORK_RULES",
@@ -187,7 +188,7 @@ def _adapt(name: str, loaded: object) -> ForkRule:
     return ForkRule(name, title, None, "our reading", title, loaded)
 
 
-FORK_RULES: Registry[ForkRule] = Registry("rule of where to fork", group="turnwise.fork_rules", adapt=_adapt)
+FORK_RULES: Registry[ForkRule] = Registry("rule of where to fork", group="turncredit.fork_rules", adapt=_adapt)
 for _rule in BUILTIN:
     FORK_RULES.register(_rule.name, _rule)
 

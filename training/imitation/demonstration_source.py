@@ -1,6 +1,6 @@
 """Where demonstrations come from: the environment's expert, a demonstrator or a model plays them, or a file has them.
 
-A demonstrator's deliberate mistakes (`turnwise.training.imitation.noisy_expert`) are played, stay as context, and are
+A demonstrator's deliberate mistakes (`turncredit.training.imitation.noisy_expert`) are played, stay as context, and are
 never imitated; neither are the random actions of an expert that has no plan.
 """
 
@@ -9,21 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.files import read_demonstrations
-from turnwise.agents.rollouts.group_rounds import GroupSpec
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
-from turnwise.agents.samplers.wrappers import make_sampler
-from turnwise.agents.trajectory import Trajectory
-from turnwise.training.config.agents import MakeAgent
-from turnwise.training.config.demonstrators import player_of, plays
-from turnwise.training.config.sections import ImitationSection
-from turnwise.training.environments import Environments
-from turnwise.training.errors import NoDemonstrations
-from turnwise.training.imitation.demonstrations import Demonstrations
-from turnwise.training.imitation.hinted_demonstrations import beyond_hints, with_plans
-from turnwise.training.imitation.noisy_expert import NoisyDemonstrator
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.files import read_demonstrations
+from turncredit.agents.rollouts.group_rounds import GroupSpec
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
+from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.agents.trajectory import Trajectory
+from turncredit.training.config.agents import MakeAgent
+from turncredit.training.config.demonstrators import player_of, plays
+from turncredit.training.config.sections import ImitationSection
+from turncredit.training.environments import Environments
+from turncredit.training.errors import NoDemonstrations
+from turncredit.training.imitation.demonstrations import Demonstrations
+from turncredit.training.imitation.hinted_demonstrations import beyond_hints, with_plans
+from turncredit.training.imitation.noisy_expert import NoisyDemonstrator
 
 OnFinish = Callable[[Trajectory], None]
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.advantages import Advantages
 
 
 @dataclass(frozen=True, slots=True)

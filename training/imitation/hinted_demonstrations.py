@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from turnwise.agents.prompts.hints import plan_step
-from turnwise.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
-from turnwise.agents.rollouts.rollout_stream import GroupNumbers
-from turnwise.agents.trajectory import Trajectory
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.agents.prompts.hints import plan_step
+from turncredit.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
+from turncredit.agents.rollouts.rollout_stream import GroupNumbers
+from turncredit.agents.trajectory import Trajectory
+from turncredit.tools.keyed_random import KeyedRandom
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from turnwise.agents.trajectory import Group
-from turnwise.credit.advantages import Advantages
-from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.config.sections import ImitationSection
-from turnwise.training.errors import NoDemonstrations
-from turnwise.training.learner.gradient import clip_gradient
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.optimizers import learning_rate, make_optimizer, set_learning_rate
+from turncredit.agents.trajectory import Group
+from turncredit.credit.advantages import Advantages
+from turncredit.training.batch.batch import Batch, pack
+from turncredit.training.config.sections import ImitationSection
+from turncredit.training.errors import NoDemonstrations
+from turncredit.training.learner.gradient import clip_gradient
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.optimizers import learning_rate, make_optimizer, set_learning_rate
 
 OnStep = Callable[[dict[str, float]], None]
 
@@ -37,7 +37,7 @@ def demonstration_batch(
     """Return packed demonstrations, in which the advantage of a token is its weight in the loss.
 
     Args:
-        groups: with token ids, which `turnwise.agents.demonstrations.tokens` fills in.
+        groups: with token ids, which `turncredit.agents.demonstrations.tokens` fills in.
         advantages: `keep` selects the turns to imitate; None: all.
         context: maximum number of tokens in a sequence; longer ones are truncated.
         observations: weight of observation tokens; tokens of imitated answers have 1, those of others 0.
@@ -78,7 +78,7 @@ def imitate(
     """Train on demonstrations: minimise sum(w (-log p)) / sum(w) over the tokens of each optimizer step.
 
     With the loss "otr", -log p is multiplied by 1.1 p, which has no gradient; what is reported stays -log p. See
-    `turnwise.training.objectives.otr`.
+    `turncredit.training.objectives.otr`.
 
     The optimizer is an AdamW of its own with betas (0.9, 1 - 20 / steps), the latter kept within [0.9, 0.999]: its
     second moment averages over a twentieth of the warm start, which may have a few hundred steps or several thousand.

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from turnwise.agents.errors import look_up
-from turnwise.agents.prompts.parsing import PARSERS, Parser
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.scripted import ActionSampler
-from turnwise.agents.samplers.wrappers import SamplerWrapper
+from turncredit.agents.errors import look_up
+from turncredit.agents.prompts.parsing import PARSERS, Parser
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.scripted import ActionSampler
+from turncredit.agents.samplers.wrappers import SamplerWrapper
 
 __all__ = ["NoisyDemonstrator", "slip", "typo"]
 

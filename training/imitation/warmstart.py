@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 import torch
 
-from turnwise.agents.models.model_folder import find_model, load_tokenizer
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.training.config.agents import MakeAgent
-from turnwise.training.config.sections import ImitationSection, PolicySection, SamplerSection, TrainSection
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.engine.engine_weights import check_engine_model, check_engine_weights
-from turnwise.training.engine.first_prompts import FirstPrompts, check_context
-from turnwise.training.imitation.demonstration_source import DemonstrationSource
-from turnwise.training.imitation.demonstrations import Demonstrations
-from turnwise.training.imitation.imitation import demonstration_batch, imitate, imitation_steps
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.make_learner import LearnerFactory, load_trainable
-from turnwise.training.learner.policy import build_policy
-from turnwise.training.run_folder.checkpoint import require_whole
-from turnwise.training.run_folder.events import Reporter
+from turncredit.agents.models.model_folder import find_model, load_tokenizer
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.training.config.agents import MakeAgent
+from turncredit.training.config.sections import ImitationSection, PolicySection, SamplerSection, TrainSection
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.engine.engine_weights import check_engine_model, check_engine_weights
+from turncredit.training.engine.first_prompts import FirstPrompts, check_context
+from turncredit.training.imitation.demonstration_source import DemonstrationSource
+from turncredit.training.imitation.demonstrations import Demonstrations
+from turncredit.training.imitation.imitation import demonstration_batch, imitate, imitation_steps
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.make_learner import LearnerFactory, load_trainable
+from turncredit.training.learner.policy import build_policy
+from turncredit.training.run_folder.checkpoint import require_whole
+from turncredit.training.run_folder.events import Reporter
 
 EVENTS = 0.02
 """Share of the warm start's optimizer steps between two events."""

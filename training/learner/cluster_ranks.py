@@ -1,7 +1,7 @@
 """The ranks of the learner on a Ray cluster: actors that join the group whose rank 0 is this process.
 
 The loop stays here. Each actor sets the variables that torchrun would set and serves rank 0 until the run ends; nothing
-else differs from ranks under torchrun (`turnwise.training.learner.ranks`).
+else differs from ranks under torchrun (`turncredit.training.learner.ranks`).
 """
 
 import os
@@ -11,16 +11,16 @@ from contextlib import contextmanager
 
 import torch
 
-from turnwise.agents.cluster.connection import Cluster
-from turnwise.agents.cluster.function_actor import FunctionActor
-from turnwise.registry import import_rules
-from turnwise.training.config.cluster import cluster_settings
-from turnwise.training.config.run import Run
-from turnwise.training.learner.policy import device_of
-from turnwise.training.learner.rank_commands import Leader, lead, serve_rank
-from turnwise.training.learner.ranks import agree, join
+from turncredit.agents.cluster.connection import Cluster
+from turncredit.agents.cluster.function_actor import FunctionActor
+from turncredit.registry import import_rules
+from turncredit.training.config.cluster import cluster_settings
+from turncredit.training.config.run import Run
+from turncredit.training.learner.policy import device_of
+from turncredit.training.learner.rank_commands import Leader, lead, serve_rank
+from turncredit.training.learner.ranks import agree, join
 
-SERVE = "turnwise.training.learner.cluster_ranks:serve"
+SERVE = "turncredit.training.learner.cluster_ranks:serve"
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.prefix_forest import stand_ins
-from turnwise.training.learner.rank_commands import Dealt
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.cutting import Cutting
+from turncredit.training.batch.prefix_forest import stand_ins
+from turncredit.training.learner.rank_commands import Dealt
 
 Rows = NDArray[np.int64]
 

@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.scores import Scores
-from turnwise.training.learner.dealt_batch import DealtBatch
-from turnwise.training.learner.gradient import UpdatePlan, with_gradient
-from turnwise.training.learner.learner import Learner, split_minibatches
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.lora import FrozenAdapter
-from turnwise.training.learner.optimizer_shards import meta_state
-from turnwise.training.learner.rank_commands import Leader
-from turnwise.training.learner.sharding import collect, skeleton
-from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
-from turnwise.training.objectives.run_objective import Objective
-from turnwise.training.states import State
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.scores import Scores
+from turncredit.training.learner.dealt_batch import DealtBatch
+from turncredit.training.learner.gradient import UpdatePlan, with_gradient
+from turncredit.training.learner.learner import Learner, split_minibatches
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.lora import FrozenAdapter
+from turncredit.training.learner.optimizer_shards import meta_state
+from turncredit.training.learner.rank_commands import Leader
+from turncredit.training.learner.sharding import collect, skeleton
+from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
+from turncredit.training.objectives.run_objective import Objective
+from turncredit.training.states import State
 
 T = TypeVar("T")
 

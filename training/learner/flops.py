@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.agents.models.four_bits import numbers_in
-from turnwise.training.learner.untyped import CausalLM, ModelConfig
-from turnwise.training.learner.vocabulary import CHUNK
+from turncredit.agents.models.four_bits import numbers_in
+from turncredit.training.learner.untyped import CausalLM, ModelConfig
+from turncredit.training.learner.vocabulary import CHUNK
 
 
 @dataclass(frozen=True, slots=True)

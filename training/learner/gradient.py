@@ -21,11 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.training.batch.batch import Batch
-from turnwise.training.learner.flops import Work, training_flops
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.objectives.run_objective import Objective
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.training.batch.batch import Batch
+from turncredit.training.learner.flops import Work, training_flops
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.objectives.run_objective import Objective
+from turncredit.training.objectives.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)

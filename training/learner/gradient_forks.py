@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from turnwise.processes.child_process import ProcessDied, result_of
-from turnwise.processes.forks import ForkedProcess, ForkPipe
-from turnwise.training.batch.batch import Batch
-from turnwise.training.errors import TrainingError
-from turnwise.training.learner.gradient import MiniBatch, UpdateMeter, UpdatePlan, mini_batch
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.objectives.run_objective import Objective
+from turncredit.processes.child_process import ProcessDied, result_of
+from turncredit.processes.forks import ForkedProcess, ForkPipe
+from turncredit.training.batch.batch import Batch
+from turncredit.training.errors import TrainingError
+from turncredit.training.learner.gradient import MiniBatch, UpdateMeter, UpdatePlan, mini_batch
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.objectives.run_objective import Objective
 
 
 @dataclass(frozen=True, slots=True)

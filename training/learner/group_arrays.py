@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.training.batch.batch import Batch
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.vocabulary import CHUNK, LOWEST
+from turncredit.training.batch.batch import Batch
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.vocabulary import CHUNK, LOWEST
 
 Array = NDArray[np.float64]
 

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.models.tokenization import codec_of
-from turnwise.agents.vision.image_reader import ImageReader
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.model_inputs import ModelInputs
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.agents.content import ImagePart
+from turncredit.agents.models.tokenization import codec_of
+from turncredit.agents.vision.image_reader import ImageReader
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.model_inputs import ModelInputs
+from turncredit.training.learner.untyped import CausalLM
 
 Images = list[ImagePart]
 

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from turnwise.processes.endings import ENDINGS, is_repeated, stop_once
+from turncredit.processes.endings import ENDINGS, is_repeated, stop_once
 
 
 @contextmanager
 def uninterrupted(work: str = "") -> Iterator[None]:
     """Delay Ctrl-C, and the signals that do the same, until the block is done; a second one interrupts at once.
 
-    SIGTERM and SIGHUP that the program `turnwise` receives again are the same request.
+    SIGTERM and SIGHUP that the program `turncredit` receives again are the same request.
 
     Args:
         work: what is done, where it may take long: the first signal is answered with a sentence on standard error.

@@ -21,10 +21,10 @@ from typing import Final, TypeVar
 import torch
 from torch import Tensor
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.recomputation import known_layers
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.recomputation import known_layers
+from turncredit.training.learner.untyped import CausalLM
 
 KERNELS: Final = ("plain", "compile", "liger")
 ROTARY: Final = "apply_rotary_pos_emb"
@@ -149,7 +149,7 @@ def _probe(numbers: Tensor) -> Tensor:
 def fused(function: Callable[..., T]) -> Callable[..., T]:
     """Return a function with kernels that torch compiles for arrays of any length."""
     # What torch keeps on the disk was compiled for some vectors, and it takes it for others without asking: a process
-    # that uses AVX2 (`turnwise.training.learner.threads`) then computes NaN with kernels for AVX-512.
+    # that uses AVX2 (`turncredit.training.learner.threads`) then computes NaN with kernels for AVX-512.
     bits = VECTORS.get(torch.backends.cpu.get_cpu_capability())
     options: dict[str, str | int | bool | Callable[..., object]] = {} if bits is None else {"cpp.simdlen": bits}
     return torch.compile(function, dynamic=True, options=options)

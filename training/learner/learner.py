@@ -22,24 +22,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import Parameter
 
-from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.models.four_bits import numbers_in
-from turnwise.agents.models.weights import has_adapter
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.scores import Scores
-from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner.gradient_forks import UpdateForks
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.lora import FrozenAdapter
-from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
-from turnwise.training.learner.out_of_memory import MicroBatchLimit
-from turnwise.training.learner.parked_tensors import ParkedOptimizer, ParkedWeights
-from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
-from turnwise.training.objectives.run_objective import Objective
-from turnwise.training.states import State
+from turncredit.agents.device_memory import DeviceMemory
+from turncredit.agents.models.four_bits import numbers_in
+from turncredit.agents.models.weights import has_adapter
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.scores import Scores
+from turncredit.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turncredit.training.learner.gradient_forks import UpdateForks
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.lora import FrozenAdapter
+from turncredit.training.learner.optimizers import make_optimizer, set_learning_rate
+from turncredit.training.learner.out_of_memory import MicroBatchLimit
+from turncredit.training.learner.parked_tensors import ParkedOptimizer, ParkedWeights
+from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
+from turncredit.training.objectives.run_objective import Objective
+from turncredit.training.states import State
 
 if TYPE_CHECKING:
-    from turnwise.training.learner.ranks import Ranks
+    from turncredit.training.learner.ranks import Ranks
 
 T = TypeVar("T")
 
@@ -159,7 +159,7 @@ class Learner:
                 parked.fetch()
 
     def use_kernels(self, name: str) -> None:
-        """Compute with other kernels from here on, also the reference; see `turnwise.training.learner.kernels`.
+        """Compute with other kernels from here on, also the reference; see `turncredit.training.learner.kernels`.
 
         Args:
             name: "plain", "compile" or "liger".
@@ -327,7 +327,7 @@ class Learner:
     def weights(self) -> CausalLM:
         """Return the policy's weights for a sampler: the model itself, which a sampler in this process shares.
 
-        With an adapter it is the peft model; `turnwise.agents.models.weights.named_tensors` merges it.
+        With an adapter it is the peft model; `turncredit.agents.models.weights.named_tensors` merges it.
         """
         return self.model
 
@@ -348,7 +348,7 @@ class Learner:
         """
         if self.ranks is None:
             return _nothing
-        from turnwise.training.learner.optimizer_shards import save_optimizer
+        from turncredit.training.learner.optimizer_shards import save_optimizer
 
         return save_optimizer(self.model, self.optimizer, folder, self.ranks.writers)
 
@@ -360,14 +360,14 @@ class Learner:
             folder: that `save_shards` wrote to.
         """
         if "optimizer" not in state:
-            from turnwise.training.learner.optimizer_shards import load_optimizer
+            from turncredit.training.learner.optimizer_shards import load_optimizer
 
             assert folder is not None, "the optimizer's state is neither in the state nor in a folder"
             load_optimizer(self.model, self.optimizer, folder)
         elif self.ranks is None:
             self.optimizer.load_state_dict(state["optimizer"])
         else:
-            from turnwise.training.learner.optimizer_shards import spread_optimizer
+            from turncredit.training.learner.optimizer_shards import spread_optimizer
 
             spread_optimizer(self.optimizer, state["optimizer"])
         self.limit.tokens = state.get("micro_tokens")

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.agents.models.rotary import rotary_limit
-from turnwise.agents.vision.image_reader import ImageReader, reader_of
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.model_inputs import (
+from turncredit.agents.models.rotary import rotary_limit
+from turncredit.agents.vision.image_reader import ImageReader, reader_of
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.cutting import Cutting
+from turncredit.training.batch.model_inputs import (
     ModelInputs,
     packed,
     padded,
@@ -23,20 +23,20 @@ from turnwise.training.batch.model_inputs import (
     require_packable,
     shared,
 )
-from turnwise.training.batch.scores import Scores
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.flops import ModelShape, PassCost
-from turnwise.training.learner.image_inputs import example_image, example_rows, whole_images, with_images
-from turnwise.training.learner.kernels import LayerKernels, require_kernels
-from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
-from turnwise.training.learner.recomputation import layers_of, recomputing
-from turnwise.training.learner.routing import replayable_routers
-from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
-from turnwise.training.learner.vocabulary import Heat, head_is_a_projection, logprobs_of, token_logprobs
+from turncredit.training.batch.scores import Scores
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.flops import ModelShape, PassCost
+from turncredit.training.learner.image_inputs import example_image, example_rows, whole_images, with_images
+from turncredit.training.learner.kernels import LayerKernels, require_kernels
+from turncredit.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
+from turncredit.training.learner.recomputation import layers_of, recomputing
+from turncredit.training.learner.routing import replayable_routers
+from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
+from turncredit.training.learner.vocabulary import Heat, head_is_a_projection, logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
-    from turnwise.agents.samplers.transformers.expert_routing import Routers
-    from turnwise.training.learner.ranks import Ranks
+    from turncredit.agents.samplers.transformers.expert_routing import Routers
+    from turncredit.training.learner.ranks import Ranks
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class TokenScorer:
         self.model, self.ranks, self._reader = model.eval(), ranks, reader_of(tokenizer)
         self._inside: Any = _call
         if ranks is not None:
-            from turnwise.training.learner.sharding import shard  # takes longer to import than all else here
+            from turncredit.training.learner.sharding import shard  # takes longer to import than all else here
 
             self._inside = shard(model, ranks, bfloat16=bfloat16)
             self.model = self._inside.model
@@ -169,7 +169,7 @@ class TokenScorer:
         """Compute layers with other kernels from here on; the model's own operations stay for everybody else.
 
         Args:
-            name: one of KERNELS of `turnwise.training.learner.kernels`.
+            name: one of KERNELS of `turncredit.training.learner.kernels`.
 
         Raises:
             ConfigError: this machine or the model has nothing that they compute, or there are several ranks.
@@ -376,7 +376,7 @@ class TokenScorer:
         attend: Callable[[], AbstractContextManager[None]] = nullcontext
         running = None
         if inputs.forest is not None:
-            from turnwise.training.learner.prefix_attention import ForestPass, attending, own_function
+            from turncredit.training.learner.prefix_attention import ForestPass, attending, own_function
 
             own = "flex_attention" if self._flex else own_function(self._inner)
             running = ForestPass(inputs.forest, own)
@@ -419,7 +419,7 @@ class TokenScorer:
 
     def _share_if_possible(self) -> str:
         """Share prefixes if a few rows then have the log-probabilities of single ones; return why not, or nothing."""
-        from turnwise.training.learner.prefix_attention import difference, forked_rows
+        from turncredit.training.learner.prefix_attention import difference, forked_rows
 
         rows = forked_rows(int(self._inner.get_input_embeddings().weight.shape[0]))
         alone = torch.stack([self._compute(rows.rows(np.array([row])))[0] for row in range(len(rows))])

@@ -15,16 +15,16 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, quiet_peft, use_fast_layers
-from turnwise.agents.models.weights import require_plain_adapter
-from turnwise.registry import suggest
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.scores import Scores
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.logprobs import TokenScorer
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.models.lora_folders import adapter_tensors, import_peft, quiet_peft, use_fast_layers
+from turncredit.agents.models.weights import require_plain_adapter
+from turncredit.registry import suggest
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.cutting import Cutting
+from turncredit.training.batch.scores import Scores
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.logprobs import TokenScorer
+from turncredit.training.learner.untyped import CausalLM
 
 ENCODERS = ("vision_tower", "vision_model", "visual")
 """Names that models of transformers have for their image encoder."""

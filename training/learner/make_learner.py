@@ -5,24 +5,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models.four_bits import import_bitsandbytes, quantize
-from turnwise.agents.models.lora_folders import attach, fingerprint
-from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
-from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.models.weights import is_adapter
-from turnwise.training.config.sections import PolicySection, TrainSection
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.lora import LoraOptions, add_adapter, freeze_vision
-from turnwise.training.learner.memory import MemoryNeeds, bytes_per_image_token, require_memory
-from turnwise.training.learner.peak_flops import peak_of_device
-from turnwise.training.learner.policy import check_sizes
-from turnwise.training.learner.threads import SMALL_MODEL, use_threads
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.agents.errors import ModelError
+from turncredit.agents.models.four_bits import import_bitsandbytes, quantize
+from turncredit.agents.models.lora_folders import attach, fingerprint
+from turncredit.agents.models.model_folder import ModelFolder, find_model, load_model
+from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.models.weights import is_adapter
+from turncredit.training.config.sections import PolicySection, TrainSection
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.lora import LoraOptions, add_adapter, freeze_vision
+from turncredit.training.learner.memory import MemoryNeeds, bytes_per_image_token, require_memory
+from turncredit.training.learner.peak_flops import peak_of_device
+from turncredit.training.learner.policy import check_sizes
+from turncredit.training.learner.threads import SMALL_MODEL, use_threads
+from turncredit.training.learner.untyped import CausalLM
 
 if TYPE_CHECKING:
-    from turnwise.training.learner.rank_commands import Leader
+    from turncredit.training.learner.rank_commands import Leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class LearnerFactory:
         if self.leader is None:
             learner = Learner(model, tokenizer, device=self.device, note=self.note, **options)
         else:
-            from turnwise.training.learner.distributed_learner import DistributedLearner
+            from turncredit.training.learner.distributed_learner import DistributedLearner
 
             learner = DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
         if self.policy.kernels != "plain":

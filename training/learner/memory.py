@@ -15,19 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.models.four_bits import BYTES
-from turnwise.agents.models.weights import base_model
-from turnwise.agents.samplers.transformers.expert_routing import COUNTS
-from turnwise.agents.token_experts import experts_dtype
-from turnwise.agents.vision.image_reader import reader_of
-from turnwise.agents.vision.vision_folder import class_of
-from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.recomputation import known_layers
-from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
-from turnwise.training.learner.vocabulary import CHUNK
+from turncredit.agents.content import ImagePart
+from turncredit.agents.device_memory import DeviceMemory
+from turncredit.agents.models.four_bits import BYTES
+from turncredit.agents.models.weights import base_model
+from turncredit.agents.samplers.transformers.expert_routing import COUNTS
+from turncredit.agents.token_experts import experts_dtype
+from turncredit.agents.vision.image_reader import reader_of
+from turncredit.agents.vision.vision_folder import class_of
+from turncredit.training.errors import NotEnoughMemory
+from turncredit.training.learner.lora import LoraOptions, add_adapter
+from turncredit.training.learner.recomputation import known_layers
+from turncredit.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
+from turncredit.training.learner.vocabulary import CHUNK
 
 GIB = 2**30
 NEAR = 0.9

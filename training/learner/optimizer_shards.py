@@ -23,11 +23,11 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystem
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from turnwise.training.errors import CheckpointError
-from turnwise.training.learner.parked_tensors import copy_on_host
-from turnwise.training.learner.sharding import fill
-from turnwise.training.learner.untyped import CausalLM
-from turnwise.training.states import State
+from turncredit.training.errors import CheckpointError
+from turncredit.training.learner.parked_tensors import copy_on_host
+from turncredit.training.learner.sharding import fill
+from turncredit.training.learner.untyped import CausalLM
+from turncredit.training.states import State
 
 FOLDER = "optimizer"
 
@@ -52,7 +52,7 @@ def save_optimizer(
         for key, tensor in optimizer.state.get(parameter, {}).items()
     }
     writer = FileSystemWriter(folder / FOLDER, single_file_per_rank=True)
-    thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-checkpoint")
+    thread = ThreadPoolExecutor(1, thread_name_prefix="turncredit-checkpoint")
     writing = thread.submit(save, tensors, storage_writer=writer, process_group=group)
     thread.shutdown(wait=False)
     return partial(_wait, writing.result)

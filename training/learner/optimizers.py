@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.untyped import CausalLM
 
 OPTIMIZERS = ("adamw", "adamw_fused", "adamw_8bit")
 """AdamW of torch, on a GPU with its fused kernel; that kernel on a CPU too; AdamW of bitsandbytes with 8-bit moments

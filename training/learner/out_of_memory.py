@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import torch
 
-from turnwise.agents.device_memory import DeviceMemory
-from turnwise.training.errors import NotEnoughMemory
+from turncredit.agents.device_memory import DeviceMemory
+from turncredit.training.errors import NotEnoughMemory
 
 T = TypeVar("T")
 

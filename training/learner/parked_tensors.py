@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor
 
-from turnwise.agents.device_memory import DeviceMemory
+from turncredit.agents.device_memory import DeviceMemory
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor  # takes a while to import, and one process has none

@@ -2,7 +2,7 @@
 
 `build_policy` creates a Llama-type model of a few hundred thousand to a few million parameters, and a byte-level BPE
 tokenizer trained on the environment's texts. `save_policy` stores a policy as an ordinary Hugging Face folder, which
-`turnwise.agents.models.model_folder` reads. `vocabulary_fingerprint` tells vocabularies apart, so that no model
+`turncredit.agents.models.model_folder` reads. `vocabulary_fingerprint` tells vocabularies apart, so that no model
 receives the token ids of another.
 """
 
@@ -15,17 +15,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models.lora_folders import save_adapter
-from turnwise.agents.models.model_folder import ModelFolder, find_model, quiet
-from turnwise.agents.models.weights import has_adapter, named_tensors
-from turnwise.agents.vision.image_reader import attach_reader, reader_of
-from turnwise.registry import suggest
-from turnwise.training.config.section_tables import VisionSection
-from turnwise.training.config.sections import PolicySection
-from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch
-from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
-from turnwise.training.learner.vision_policy import IMAGE, build_reader, check_vision, with_tower
+from turncredit.agents.errors import ModelError
+from turncredit.agents.models.lora_folders import save_adapter
+from turncredit.agents.models.model_folder import ModelFolder, find_model, quiet
+from turncredit.agents.models.weights import has_adapter, named_tensors
+from turncredit.agents.vision.image_reader import attach_reader, reader_of
+from turncredit.registry import suggest
+from turncredit.training.config.section_tables import VisionSection
+from turncredit.training.config.sections import PolicySection
+from turncredit.training.errors import ConfigError, TrainingError, VocabularyMismatch
+from turncredit.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
+from turncredit.training.learner.vision_policy import IMAGE, build_reader, check_vision, with_tower
 
 EOS = "<|end|>"
 PAD = "<|pad|>"
@@ -244,7 +244,7 @@ def save_policy(model: CausalLM, tokenizer: PolicyTokenizer, folder: str | Path,
     Of a peft model the adapter is written, unless it is to be merged.
 
     Existing files are overwritten one by one; write into a new folder and rename it where this must be atomic, as
-    `turnwise.training.run_folder.checkpoint` does.
+    `turncredit.training.run_folder.checkpoint` does.
 
     Args:
         model: any transformers model.
@@ -358,6 +358,6 @@ def _libraries() -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise TrainingError(
-            f"{error.name} is not installed; install torch and transformers with: pip install 'turnwise[train]'"
+            f"{error.name} is not installed; install torch and transformers with: pip install 'turncredit[train]'"
         ) from error
     return torch, transformers

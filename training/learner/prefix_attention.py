@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnwise.training.batch.batch import Batch
-from turnwise.training.batch.prefix_forest import PrefixForest
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.training.batch.batch import Batch
+from turncredit.training.batch.prefix_forest import PrefixForest
+from turncredit.training.learner.untyped import CausalLM
 
-NAME: Final = "turnwise_prefixes"
+NAME: Final = "turncredit_prefixes"
 """Name of the attention function in transformers."""
 
 Rule = Callable[..., Tensor]

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
-from turnwise.training.errors import RankLost, TrainingError
-from turnwise.training.learner.interruption import uninterrupted
-from turnwise.training.learner.ranks import Ranks
+from turncredit.training.errors import RankLost, TrainingError
+from turncredit.training.learner.interruption import uninterrupted
+from turncredit.training.learner.ranks import Ranks
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """The processes that train one policy together: how they find each other, agree on the run, and exchange numbers.
 
 A process is a rank, from 0 to size - 1. Rank 0 runs the training loop; the others serve its learner
-(`turnwise.training.learner.distributed_learner`). Whoever starts them sets the environment variables that torchrun
+(`turncredit.training.learner.distributed_learner`). Whoever starts them sets the environment variables that torchrun
 sets: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
 """
 
@@ -19,14 +19,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from turnwise.training.batch.token_advantages import AppliedTransform
-from turnwise.training.config.differences import flat
-from turnwise.training.config.run import Run
-from turnwise.training.errors import ConfigError, RankLost, RanksDisagree, TrainingError
-from turnwise.training.learner.out_of_memory import OutOfMemoryOnRank
-from turnwise.training.learner.policy import device_of
-from turnwise.training.learner.threads import use_threads
-from turnwise.training.versions import describe
+from turncredit.training.batch.token_advantages import AppliedTransform
+from turncredit.training.config.differences import flat
+from turncredit.training.config.run import Run
+from turncredit.training.errors import ConfigError, RankLost, RanksDisagree, TrainingError
+from turncredit.training.learner.out_of_memory import OutOfMemoryOnRank
+from turncredit.training.learner.policy import device_of
+from turncredit.training.learner.threads import use_threads
+from turncredit.training.versions import describe
 
 T = TypeVar("T")
 Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
@@ -165,7 +165,7 @@ def join(*, timeout: timedelta = TIMEOUT) -> Ranks:
     except (RuntimeError, ValueError) as error:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         raise RankLost(f"the ranks of the run do not meet at {where}: {str(error).splitlines()[0]}") from error
-    return Ranks(rank, size, "cpu", PrefixStore("turnwise", store))
+    return Ranks(rank, size, "cpu", PrefixStore("turncredit", store))
 
 
 def agree(ranks: Ranks, load: Callable[[], Run]) -> tuple[Run, Ranks]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from torch.utils.checkpoint import checkpoint
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.untyped import CausalLM
 
 
 def known_layers(model: CausalLM) -> list[CausalLM]:

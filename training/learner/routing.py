@@ -1,9 +1,9 @@
 """The routers of a policy whose experts are replayed."""
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.samplers.transformers.expert_routing import Routers
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.agents.errors import ModelError
+from turncredit.agents.samplers.transformers.expert_routing import Routers
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.untyped import CausalLM
 
 
 def replayable_routers(model: CausalLM) -> Routers:

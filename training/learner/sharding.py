@@ -8,7 +8,7 @@ Where there are several copies of the weights (HSDP, `Ranks.mesh`), each is divi
 are gathered within a row; gradients are summed within a row, and each part then over the copies.
 
 A rank whose memory runs out in the middle of a micro-batch takes part in the exchanges that are left of it, with zeros,
-so that no other rank waits for it (`Exchanges`, and `turnwise.training.learner.out_of_memory`).
+so that no other rank waits for it (`Exchanges`, and `turncredit.training.learner.out_of_memory`).
 """
 
 import copy
@@ -24,9 +24,9 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from turnwise.training.learner.ranks import Ranks
-from turnwise.training.learner.recomputation import known_layers
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.training.learner.ranks import Ranks
+from turncredit.training.learner.recomputation import known_layers
+from turncredit.training.learner.untyped import CausalLM
 
 
 class ShardedModel(torch.nn.Module):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from turnwise.training.errors import ConfigError
+from turncredit.training.errors import ConfigError
 
 SMALL_MODEL: Final = 20_000_000
 """Parameters below which one thread is fastest, and memory needs no estimate."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
-from turnwise.training.config.sections import TrainSection
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.optimizers import learning_rate
+from turncredit.training.config.sections import TrainSection
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.learner.gradient import UpdatePlan
+from turncredit.training.learner.optimizers import learning_rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """New small policies that see: the image encoder for screens in front of the decoder of a new text policy.
 
-The model is a LLaVA model of transformers, with `turnwise.agents.vision.screen_tower` as its vision tower; so it is
+The model is a LLaVA model of transformers, with `turncredit.agents.vision.screen_tower` as its vision tower; so it is
 sampled, stored and trained as the large models for images and text are.
 """
 
 from __future__ import annotations
 
-from turnwise.agents.vision.image_reader import ImageReader
-from turnwise.training.config.section_tables import VisionSection
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
+from turncredit.agents.vision.image_reader import ImageReader
+from turncredit.training.config.section_tables import VisionSection
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
 
 __all__ = ["IMAGE", "build_reader", "check_vision", "with_tower"]
 
@@ -42,7 +42,7 @@ def with_tower(text: ModelConfig, section: VisionSection, image_token: int) -> C
     import torch
     import transformers
 
-    from turnwise.agents.vision.screen_tower import ScreenTowerConfig
+    from turncredit.agents.vision.screen_tower import ScreenTowerConfig
 
     width, height = section.size
     config = transformers.LlavaConfig(

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from turnwise.training.learner.kernels import fused
-from turnwise.training.learner.untyped import CausalLM
+from turncredit.training.learner.kernels import fused
+from turncredit.training.learner.untyped import CausalLM
 
 CHUNK = 2**25
 """Largest number of logits (tokens x vocabulary) that is computed at once: 128 MiB in float32."""

@@ -1,14 +1,14 @@
 """Objectives: pure functions from log-probabilities to a loss, and how tokens are weighed into one number."""
 
-from turnwise.training.objectives.adaptive_bounds import dcpo, etr, hapo
-from turnwise.training.objectives.aggregate import AGGREGATIONS, token_weights
-from turnwise.training.objectives.catalogue import ObjectiveInfo, get, objectives
-from turnwise.training.objectives.correction import CORRECTIONS, corrections
-from turnwise.training.objectives.entropy_collapse import aepo, clip_cov, kl_cov, ter
-from turnwise.training.objectives.function import ObjectiveFunction, objective
-from turnwise.training.objectives.group_losses import disco, drpo, grao, p3o, pacs, reg_grpo
-from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
-from turnwise.training.objectives.policy_gradient import (
+from turncredit.training.objectives.adaptive_bounds import dcpo, etr, hapo
+from turncredit.training.objectives.aggregate import AGGREGATIONS, token_weights
+from turncredit.training.objectives.catalogue import ObjectiveInfo, get, objectives
+from turncredit.training.objectives.correction import CORRECTIONS, corrections
+from turncredit.training.objectives.entropy_collapse import aepo, clip_cov, kl_cov, ter
+from turncredit.training.objectives.function import ObjectiveFunction, objective
+from turncredit.training.objectives.group_losses import disco, drpo, grao, p3o, pacs, reg_grpo
+from turncredit.training.objectives.kl import KL_ESTIMATORS, kl
+from turncredit.training.objectives.policy_gradient import (
     a_lol,
     a_lol_ref_free,
     a_lol_seq,
@@ -22,12 +22,12 @@ from turnwise.training.objectives.policy_gradient import (
     reinforce,
     rover,
 )
-from turnwise.training.objectives.ppo import ampo, decoupled, imitation_weight, ppo_clip, rl_plus, self_imitation
-from turnwise.training.objectives.run_objective import Objective
-from turnwise.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
-from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
-from turnwise.training.objectives.terms import Terms
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.training.objectives.ppo import ampo, decoupled, imitation_weight, ppo_clip, rl_plus, self_imitation
+from turncredit.training.objectives.run_objective import Objective
+from turncredit.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
+from turncredit.training.objectives.soft_clipping import cispo, dppo_tv, sapo
+from turncredit.training.objectives.terms import Terms
+from turncredit.training.objectives.tokens import Tokens
 
 __all__ = [
     "AGGREGATIONS",

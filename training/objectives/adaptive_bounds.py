@@ -6,10 +6,10 @@ Not included: HAPO's temperatures, which belong to the sampler.
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.clipping import Losses, clipped, dual_clipped
-from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.clipping import Losses, clipped, dual_clipped
+from turncredit.training.objectives.function import objective
+from turncredit.training.objectives.tokens import Tokens
 
 
 @objective(aggregation="seq-sum-token-mean")

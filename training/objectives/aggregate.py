@@ -8,8 +8,8 @@ merged into one sequence: in a run, a sequence is always a trajectory.
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
 
 AGGREGATIONS: dict[str, str] = {
     "token-mean": "mean over all tokens (DAPO)",

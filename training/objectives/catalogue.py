@@ -1,20 +1,20 @@
 """The objectives by name, with what a reader needs to choose one; one line each.
 
-An installed package adds its own through an entry point in the group `turnwise.objectives`. Options are documented in
+An installed package adds its own through an entry point in the group `turncredit.objectives`. Options are documented in
 the docstring of each function; `ObjectiveFunction.options` lists them with their defaults.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from turnwise.registry import CannotLoad, Registry, UnknownName
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.adaptive_bounds import dcpo, etr, hapo
-from turnwise.training.objectives.correction import CORRECTIONS
-from turnwise.training.objectives.entropy_collapse import aepo, clip_cov, kl_cov, ter
-from turnwise.training.objectives.function import ObjectiveFunction
-from turnwise.training.objectives.group_losses import disco, drpo, grao, p3o, pacs, reg_grpo
-from turnwise.training.objectives.policy_gradient import (
+from turncredit.registry import CannotLoad, Registry, UnknownName
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.adaptive_bounds import dcpo, etr, hapo
+from turncredit.training.objectives.correction import CORRECTIONS
+from turncredit.training.objectives.entropy_collapse import aepo, clip_cov, kl_cov, ter
+from turncredit.training.objectives.function import ObjectiveFunction
+from turncredit.training.objectives.group_losses import disco, drpo, grao, p3o, pacs, reg_grpo
+from turncredit.training.objectives.policy_gradient import (
     a_lol,
     a_lol_ref_free,
     a_lol_seq,
@@ -28,9 +28,9 @@ from turnwise.training.objectives.policy_gradient import (
     reinforce,
     rover,
 )
-from turnwise.training.objectives.ppo import ampo, decoupled, ppo_clip, rl_plus, self_imitation
-from turnwise.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
-from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
+from turncredit.training.objectives.ppo import ampo, decoupled, ppo_clip, rl_plus, self_imitation
+from turncredit.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
+from turncredit.training.objectives.soft_clipping import cispo, dppo_tv, sapo
 
 Evidence = Literal["reference code", "paper", "our reading"]
 OlderSamples = Literal["ratio", "as fresh", "not"]
@@ -169,7 +169,7 @@ def _adapt(name: str, loaded: Any) -> ObjectiveInfo:
     raise TypeError(f"{name!r} must be an ObjectiveInfo, or a function decorated with @objective; got {loaded!r}")
 
 
-REGISTRY: Registry[ObjectiveInfo] = Registry("objective", group="turnwise.objectives", adapt=_adapt)
+REGISTRY: Registry[ObjectiveInfo] = Registry("objective", group="turncredit.objectives", adapt=_adapt)
 for _info in BUILTIN:
     REGISTRY.register(_info.name, _info)
 

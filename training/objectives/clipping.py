@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError
+from turncredit.training.errors import ConfigError
 
 Losses = tuple[Tensor, Tensor]
 """Token losses, float [M], and the tokens whose gradient was clipped, bool [M]."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.tokens import LARGEST, Tokens
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.tokens import LARGEST, Tokens
 
 
 @dataclass(frozen=True, slots=True)

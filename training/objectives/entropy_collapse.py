@@ -7,10 +7,10 @@ entropies are over all tokens of an optimizer step, while published trainers com
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.clipping import Losses, clipped, unclipped
-from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.clipping import Losses, clipped, unclipped
+from turncredit.training.objectives.function import objective
+from turncredit.training.objectives.tokens import Tokens
 
 
 def _covariance(tokens: Tokens) -> Tensor:

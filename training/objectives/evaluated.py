@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from turnwise.training.errors import ConfigError
+from turncredit.training.errors import ConfigError
 
 _WHOLE = ("spans",)
 

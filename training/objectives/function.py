@@ -20,13 +20,13 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.aggregate import token_weights
-from turnwise.training.objectives.clipping import Losses
-from turnwise.training.objectives.correction import CORRECTIONS
-from turnwise.training.objectives.terms import SHARED, Scope, Stats, Terms, whole_loss
-from turnwise.training.objectives.tokens import COLUMNS, Tokens, flatten
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.aggregate import token_weights
+from turncredit.training.objectives.clipping import Losses
+from turncredit.training.objectives.correction import CORRECTIONS
+from turncredit.training.objectives.terms import SHARED, Scope, Stats, Terms, whole_loss
+from turncredit.training.objectives.tokens import COLUMNS, Tokens, flatten
 
 Kernel = Callable[..., Losses]
 
@@ -129,8 +129,8 @@ class ObjectiveFunction:
             advantages: float [B, L], A.
             mask: bool [B, L], tokens that carry loss; a row is a sequence.
             seed: of random choices.
-            **others: tensors that an objective or term needs, see COLUMNS of `turnwise.training.objectives.tokens`; the
-                objective's own options, and those of every objective: aggregation (empty: its own), norm, kl,
+            **others: tensors that an objective or term needs, see COLUMNS of `turncredit.training.objectives.tokens`;
+                the objective's own options, and those of every objective: aggregation (empty: its own), norm, kl,
                 kl_estimator, kl_corrected, entropy_bonus, entropy_target, correction, correction_low, correction_high,
                 llds; see `Terms`.
 

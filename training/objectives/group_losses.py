@@ -9,12 +9,12 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.clipping import Losses, unclipped
-from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.group_members import GroupMembers
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.clipping import Losses, unclipped
+from turncredit.training.objectives.function import objective
+from turncredit.training.objectives.group_members import GroupMembers
+from turncredit.training.objectives.tokens import Tokens
 
 MEAN = "seq-mean-token-mean"
 Score = Literal["logL", "ratio"]

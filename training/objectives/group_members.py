@@ -6,8 +6,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from turnwise.training.objectives.sources import TEACHER
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.training.objectives.sources import TEACHER
+from turncredit.training.objectives.tokens import Tokens
 
 ROUNDING = 1e-6
 """Outcomes of a group whose range is at most this share of the largest count as equal."""

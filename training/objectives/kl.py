@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
 
 KL_ESTIMATORS: dict[str, str] = {
     "k1": "n - f: unbiased; not useful as a loss, since its expected gradient on policy is zero",

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.tokens import Tokens
 
 Gate = Literal["action", "response"]
 

@@ -7,12 +7,12 @@ Baselines are part of the credit rule. OPMD and AsymRE expect advantages that ar
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.clipping import Losses, unclipped
-from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.kl import kl
-from turnwise.training.objectives.likelihood import likelihood_drop
-from turnwise.training.objectives.tokens import LARGEST, Tokens
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.clipping import Losses, unclipped
+from turncredit.training.objectives.function import objective
+from turncredit.training.objectives.kl import kl
+from turncredit.training.objectives.likelihood import likelihood_drop
+from turncredit.training.objectives.tokens import LARGEST, Tokens
 
 
 @objective()

@@ -6,12 +6,12 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.clipping import Losses, clipped, dual_clipped, unclipped
-from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.sources import TEACHER
-from turnwise.training.objectives.tokens import LARGEST, Tokens
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.clipping import Losses, clipped, dual_clipped, unclipped
+from turncredit.training.objectives.function import objective
+from turncredit.training.objectives.sources import TEACHER
+from turncredit.training.objectives.tokens import LARGEST, Tokens
 
 
 @objective()

@@ -6,12 +6,12 @@ from typing import Any, Literal, Self
 
 from torch import Tensor
 
-from turnwise.registry import suggest
-from turnwise.training.config.sections import ObjectiveSection, chosen
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.catalogue import ObjectiveInfo, get
-from turnwise.training.objectives.terms import SCOPES, Scope, Stats, Terms, whole_loss
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.registry import suggest
+from turncredit.training.config.sections import ObjectiveSection, chosen
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.catalogue import ObjectiveInfo, get
+from turncredit.training.objectives.terms import SCOPES, Scope, Stats, Terms, whole_loss
+from turncredit.training.objectives.tokens import Tokens
 
 SequenceUnit = Literal["trajectory", "turn"]
 

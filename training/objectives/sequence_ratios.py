@@ -11,10 +11,10 @@ import math
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.clipping import Losses, clipped, unclipped
-from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.tokens import LARGEST, Tokens, straight_through
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.clipping import Losses, clipped, unclipped
+from turncredit.training.objectives.function import objective
+from turncredit.training.objectives.tokens import LARGEST, Tokens, straight_through
 
 
 @objective(scope="sequence", aggregation="seq-mean-token-mean")

@@ -5,10 +5,10 @@ For CISPO with the sampling engine's log-probabilities in the denominator, add a
 
 import torch
 
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.clipping import Losses, unclipped
-from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.clipping import Losses, unclipped
+from turncredit.training.objectives.function import objective
+from turncredit.training.objectives.tokens import Tokens
 
 
 @objective()

@@ -1,8 +1,8 @@
 """The tables of docs/objectives.md, rendered from the code; a test compares them."""
 
-from turnwise.training.objectives.aggregate import AGGREGATIONS
-from turnwise.training.objectives.catalogue import objectives
-from turnwise.training.objectives.correction import CORRECTIONS
+from turncredit.training.objectives.aggregate import AGGREGATIONS
+from turncredit.training.objectives.catalogue import objectives
+from turncredit.training.objectives.correction import CORRECTIONS
 
 
 def tables() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Terms that can be added to any objective: KL divergence, entropy bonus, correction of the sampler mismatch.
 
-Schedules of their coefficients are in `turnwise.training.config.coefficient_schedules`.
+Schedules of their coefficients are in `turncredit.training.config.coefficient_schedules`.
 """
 
 import math
@@ -11,14 +11,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from turnwise.registry import suggest
-from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.aggregate import AGGREGATIONS
-from turnwise.training.objectives.clipping import Losses
-from turnwise.training.objectives.correction import CORRECTIONS, bounds, corrections
-from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
-from turnwise.training.objectives.likelihood import likelihood_drop
-from turnwise.training.objectives.tokens import Tokens
+from turncredit.registry import suggest
+from turncredit.training.errors import ConfigError
+from turncredit.training.objectives.aggregate import AGGREGATIONS
+from turncredit.training.objectives.clipping import Losses
+from turncredit.training.objectives.correction import CORRECTIONS, bounds, corrections
+from turncredit.training.objectives.kl import KL_ESTIMATORS, kl
+from turncredit.training.objectives.likelihood import likelihood_drop
+from turncredit.training.objectives.tokens import Tokens
 
 Stats = dict[str, Tensor]
 Scope = Literal["token", "turn", "sequence", "group", "batch"]

@@ -35,7 +35,7 @@ class Tokens:
         seed: of what is drawn.
         outcome: float [S], the sum of the rewards of each sequence's trajectory, as credit sees them.
         group: int64 [S], number of the trajectory's group: the episodes of one task instance.
-        source: int64 [S], where the trajectory comes from, a number of `turnwise.training.objectives.sources`.
+        source: int64 [S], where the trajectory comes from, a number of `turncredit.training.objectives.sources`.
     """
 
     new: Tensor

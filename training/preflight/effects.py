@@ -7,12 +7,12 @@ section that its own switch turns off (`imitation.episodes = 0`, `evaluation.epi
 import copy
 from collections.abc import Callable, Iterator, Mapping
 
-from turnwise.training.config.demonstrators import plays
-from turnwise.training.config.renamed import short_name
-from turnwise.training.config.run import Run
-from turnwise.training.config.section_tables import Section
-from turnwise.training.config.toml import Table, render
-from turnwise.training.errors import ConfigError
+from turncredit.training.config.demonstrators import plays
+from turncredit.training.config.renamed import short_name
+from turncredit.training.config.run import Run
+from turncredit.training.config.section_tables import Section
+from turncredit.training.config.toml import Table, render
+from turncredit.training.errors import ConfigError
 
 Condition = Callable[[Run], bool]
 
@@ -22,13 +22,13 @@ def _new_policy(run: Run) -> bool:
 
 
 def _has_example(run: Run) -> bool:
-    from turnwise.agents.agent import Agent
+    from turncredit.agents.agent import Agent
 
     return bool(Agent.from_options(template=run.agent.template).prompt.template.example)
 
 
 def _can_err(run: Run) -> bool:
-    from turnwise.envs import demonstrators
+    from turncredit.envs import demonstrators
 
     return run.imitation.demonstrator.name in {"expert", *demonstrators(run.env.id)}
 
@@ -38,13 +38,13 @@ def _plays(run: Run) -> bool:
 
 
 def _aggregation(run: Run) -> str:
-    from turnwise.training.objectives import get
+    from turncredit.training.objectives import get
 
     return run.objective.aggregation.name or get(run.objective.name).function.aggregation
 
 
 def _whole_sequences(run: Run) -> bool:
-    from turnwise.training.objectives import Objective
+    from turncredit.training.objectives import Objective
 
     return Objective.from_section(run.objective).together in {"sequence", "turn", "batch"}
 

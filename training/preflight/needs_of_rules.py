@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
-from turnwise.agents.steps import COLUMNS, FOREST, SOURCE
-from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import maker, parts_of
-from turnwise.envs.info import EXTRAS, Environment
-from turnwise.training.config.run import Run
-from turnwise.training.forest.fork_values import COLUMNS as VALUES
-from turnwise.training.sampling.applied_rewards import OUTCOME
-from turnwise.training.sampling.sampling_rules import SamplingRules
+from turncredit.agents.steps import COLUMNS, FOREST, SOURCE
+from turncredit.credit.registry import get as get_credit_rule
+from turncredit.envs import maker, parts_of
+from turncredit.envs.info import EXTRAS, Environment
+from turncredit.training.config.run import Run
+from turncredit.training.forest.fork_values import COLUMNS as VALUES
+from turncredit.training.sampling.applied_rewards import OUTCOME
+from turncredit.training.sampling.sampling_rules import SamplingRules
 
 __all__ = ["has_expert", "missing_columns", "missing_for_rewards", "opened", "replaying", "showing_plans"]
 

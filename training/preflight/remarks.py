@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 
-from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import takes
-from turnwise.training.config.demonstrators import plays
-from turnwise.training.config.run import Run
-from turnwise.training.environments import Environments
-from turnwise.training.learner.policy import device_of
+from turncredit.credit.registry import get as get_credit_rule
+from turncredit.envs import takes
+from turncredit.training.config.demonstrators import plays
+from turncredit.training.config.run import Run
+from turncredit.training.environments import Environments
+from turncredit.training.learner.policy import device_of
 
 MANY_REPEATS = 5
 """Demonstrations per task above which a model is likely to memorise the tasks."""

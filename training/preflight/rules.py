@@ -1,24 +1,24 @@
 """The rules across keys: each is a condition under which a run is refused, and the sentence that says why.
 
-Bounds of one key are in `turnwise.training.config.sections`, and names and options are checked by what they name.
+Bounds of one key are in `turncredit.training.config.sections`, and names and options are checked by what they name.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.cluster.checks import check_address, own_cores, require_ray
-from turnwise.agents.samplers.base import MODEL_FREE
-from turnwise.envs import EnvError, NoExpert, demonstrators
-from turnwise.envs.info import ADMISSIBLE, NO_FORKS, Environment
-from turnwise.registry import suggest
-from turnwise.training.config.demonstrators import plays
-from turnwise.training.config.run import Run
-from turnwise.training.errors import ConfigError
-from turnwise.training.learner.policy import device_of
-from turnwise.training.objectives import Objective, objectives
-from turnwise.training.preflight.effects import set_without_effect, without_effect
-from turnwise.training.preflight.needs_of_rules import (
+from turncredit.agents.cluster.checks import check_address, own_cores, require_ray
+from turncredit.agents.samplers.base import MODEL_FREE
+from turncredit.envs import EnvError, NoExpert, demonstrators
+from turncredit.envs.info import ADMISSIBLE, NO_FORKS, Environment
+from turncredit.registry import suggest
+from turncredit.training.config.demonstrators import plays
+from turncredit.training.config.run import Run
+from turncredit.training.errors import ConfigError
+from turncredit.training.learner.policy import device_of
+from turncredit.training.objectives import Objective, objectives
+from turncredit.training.preflight.effects import set_without_effect, without_effect
+from turncredit.training.preflight.needs_of_rules import (
     has_expert,
     missing_columns,
     missing_for_rewards,
@@ -26,9 +26,9 @@ from turnwise.training.preflight.needs_of_rules import (
     replaying,
     showing_plans,
 )
-from turnwise.training.sampling.forest_growth import Forest
-from turnwise.training.sampling_parts import OTHER_PARENTS
-from turnwise.training.stages import check_stages, stage_runs
+from turncredit.training.sampling.forest_growth import Forest
+from turncredit.training.sampling_parts import OTHER_PARENTS
+from turncredit.training.stages import check_stages, stage_runs
 
 FIELDS = {
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
@@ -183,7 +183,7 @@ def _older(run: Run) -> str:
 
 
 def _anneals(run: Run) -> bool:
-    from turnwise.agents.annealing import annealed
+    from turncredit.agents.annealing import annealed
 
     return annealed(run.agent.temperature)[1] is not None
 
@@ -217,7 +217,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         lambda run: bool(run.train.iterations) and run.agent.top_p < 1,
         "agent.top_p = {run.agent.top_p} samples from a truncated distribution, while the loss, its corrections "
-        "and its KL term use the whole one: set agent.top_p to 1 for training; `turnwise eval` may use it",
+        "and its KL term use the whole one: set agent.top_p to 1 for training; `turncredit eval` may use it",
     ),
     # Truncation removes tokens from the samples but not from the policy. Importance ratios then have a mean below 1, so
     # that corrections shrink or drop everything, and E[grad log p] is not 0: the gradient moves mass into what was

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.models.model_folder import find_model, transformers_library
-from turnwise.training.card_layout import (
+from turncredit.agents.device_memory import DeviceMemory
+from turncredit.agents.models.model_folder import find_model, transformers_library
+from turncredit.training.card_layout import (
     CardLayout,
     base_parameters,
     card_layout,
@@ -13,12 +13,12 @@ from turnwise.training.card_layout import (
     remedies,
     shares_card,
 )
-from turnwise.training.config.run import Run
-from turnwise.training.config.sections import PolicySection
-from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.learner.memory import MemoryNeeds, estimate, gathered_bytes
-from turnwise.training.learner.policy import policy_config
-from turnwise.training.learner.untyped import ModelConfig
+from turncredit.training.config.run import Run
+from turncredit.training.config.sections import PolicySection
+from turncredit.training.errors import NotEnoughMemory
+from turncredit.training.learner.memory import MemoryNeeds, estimate, gathered_bytes
+from turncredit.training.learner.policy import policy_config
+from turncredit.training.learner.untyped import ModelConfig
 
 
 def lay_out_card(run: Run, needs: MemoryNeeds, gpu: DeviceMemory) -> CardLayout | None:

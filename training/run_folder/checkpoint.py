@@ -6,7 +6,7 @@ A checkpoint is written to a temporary folder (".000012.part"), synced and renam
 is complete. Its manifest holds the size and SHA-256 of every file, and loading falls back to the last intact
 checkpoint. A full disk never destroys an earlier checkpoint.
 
-The optimizer of several ranks lies beside it in parts (`turnwise.training.learner.optimizer_shards`); the model is
+The optimizer of several ranks lies beside it in parts (`turncredit.training.learner.optimizer_shards`); the model is
 whole. Their checkpoints are written by threads while rollouts go on: rank 0 has a copy of the weights that stays as it
 is until the next update, and the optimizer's states are copied. A single process trains the only weights that it has,
 and writes before it goes on.
@@ -31,19 +31,19 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from turnwise.agents.files.json_files import write_json
-from turnwise.agents.models.model_folder import load_model, load_tokenizer
-from turnwise.tools.bounded_input import read_json
-from turnwise.training.errors import CheckpointError
-from turnwise.training.learner.policy import (
+from turncredit.agents.files.json_files import write_json
+from turncredit.agents.models.model_folder import load_model, load_tokenizer
+from turncredit.tools.bounded_input import read_json
+from turncredit.training.errors import CheckpointError
+from turncredit.training.learner.policy import (
     require_vocabulary,
     save_policy,
     save_tokenizer,
     save_weights,
     vocabulary_fingerprint,
 )
-from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
-from turnwise.training.states import State
+from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
+from turncredit.training.states import State
 
 MANIFEST = "manifest.json"
 REQUIRED = ("state.json", "trainer.pt")
@@ -108,7 +108,7 @@ class Writing:
     def begin(self, *, background: bool) -> None:
         """Write the rest, on a thread or here."""
         if background:
-            thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-checkpoint")
+            thread = ThreadPoolExecutor(1, thread_name_prefix="turncredit-checkpoint")
             self._end = thread.submit(self._complete)
             thread.shutdown(wait=False)
         else:
@@ -288,7 +288,7 @@ class Checkpoints:
         folder, skipped = self.newest_intact()
         state = read_json(folder / "state.json")
         if state.get("version") != VERSION:
-            raise CheckpointError(f"{folder} was written by another version of turnwise ({state.get('version')})")
+            raise CheckpointError(f"{folder} was written by another version of turncredit ({state.get('version')})")
         model, tokenizer = load(folder), load_tokenizer(folder)
         require_vocabulary(tokenizer, state["vocabulary"] if vocabulary is None else vocabulary, str(folder))
         trainer = torch.load(folder / "trainer.pt", map_location="cpu", weights_only=True)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from turnwise.agents.trajectory import Trajectory
-from turnwise.tools.visible_text import escaped
-from turnwise.training.run_folder.metrics import Event, MetricsWriter
+from turncredit.agents.trajectory import Trajectory
+from turncredit.tools.visible_text import escaped
+from turncredit.training.run_folder.metrics import Event, MetricsWriter
 
 OnEvent = Callable[[Event], None]
 

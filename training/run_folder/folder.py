@@ -2,7 +2,7 @@
 
 RUN/run.toml            the configuration, defaults included, without keys that have no effect in the run
 RUN/meta.json           versions of packages, platform, revision of the policy
-RUN/commands.txt        command lines that started and continued it, written by `turnwise train`
+RUN/commands.txt        command lines that started and continued it, written by `turncredit train`
 RUN/panel.json          ids of the evaluation tasks
 RUN/metrics.jsonl       one event per line
 RUN/before.json         evaluation after the warm start          RUN/after.json     after training
@@ -13,13 +13,13 @@ RUN/final/              with LoRA: the trained model, with its adapter added to 
 
 from pathlib import Path
 
-from turnwise.agents.files.json_files import write_json, write_text
-from turnwise.agents.models.model_folder import ModelFolder
-from turnwise.training.config.differences import differences
-from turnwise.training.config.run import Run
-from turnwise.training.errors import ConfigError, RunExists
-from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.versions import describe
+from turncredit.agents.files.json_files import write_json, write_text
+from turncredit.agents.models.model_folder import ModelFolder
+from turncredit.training.config.differences import differences
+from turncredit.training.config.run import Run
+from turncredit.training.errors import ConfigError, RunExists
+from turncredit.training.preflight.effects import effective_toml
+from turncredit.training.versions import describe
 
 REMAINS = ("metrics.jsonl", "checkpoints", "before.json", "after.json", "plan.json")
 """What a folder holds that belongs to a run, or to an ablation."""
@@ -79,7 +79,7 @@ def check_resumable(folder: Path, run: Run) -> None:
     if not (folder / "run.toml").exists():
         _refuse_remains(folder)
         raise RunExists(f"{folder} holds no run to resume; start one without --resume")
-    from turnwise.training.run_folder.checkpoint import Checkpoints
+    from turncredit.training.run_folder.checkpoint import Checkpoints
 
     steps = Checkpoints(folder / "checkpoints").steps()
     changed = [key for key in differences(Run.load(folder / "run.toml"), run) if not _may_change(key)]

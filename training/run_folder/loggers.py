@@ -21,14 +21,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from turnwise.agents.files.json_files import write_json
-from turnwise.tools.bounded_input import read_json
-from turnwise.training.errors import TrainingError
-from turnwise.training.run_folder.sample_episodes import SampleEpisode
+from turncredit.agents.files.json_files import write_json
+from turncredit.tools.bounded_input import read_json
+from turncredit.training.errors import TrainingError
+from turncredit.training.run_folder.sample_episodes import SampleEpisode
 
 EPISODES = "episodes"
 """Name under which loggers show episodes."""
-PROJECT = "turnwise"
+PROJECT = "turncredit"
 """The project of a run that names none."""
 FILE = "loggers.json"
 """The file in the run's folder with the name of the run in each logger."""
@@ -194,7 +194,7 @@ class GuardedLogger:
             self._logger = open_logger()
         except ModuleNotFoundError as error:
             raise TrainingError(
-                f"the logger {name} needs {error.name}, which is not installed: pip install 'turnwise[log]'"
+                f"the logger {name} needs {error.name}, which is not installed: pip install 'turncredit[log]'"
             ) from error
         except Exception as error:  # each package has its own exceptions
             self._switch_off(error)
@@ -253,7 +253,7 @@ def open_loggers(
         names: of `LOGGERS`; a name that is given twice counts once.
         folder: of the run.
         name: of the run; each logger gets it with a suffix, since runs in several folders may share a name.
-        project: that the run belongs to; empty: that of the logger's environment, else "turnwise".
+        project: that the run belongs to; empty: that of the logger's environment, else "turncredit".
         config: the run's configuration.
         purge: iteration from which TensorBoard discards earlier events; None keeps them.
         sent: names of numbers with their iteration in the metrics of earlier sessions.

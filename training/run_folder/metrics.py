@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.agents.files.folder_lock import check_lock
-from turnwise.agents.files.trajectory_files import name_file_in_errors
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
-from turnwise.credit.steps import Steps
-from turnwise.envs.parts import part_of
-from turnwise.tools.bounded_input import InputError, parse_json, read_lines
-from turnwise.tools.visible_text import json_text
-from turnwise.training.run_folder.loggers import Logger
-from turnwise.training.run_folder.sample_episodes import SampleEpisode
+from turncredit.agents.files.folder_lock import check_lock
+from turncredit.agents.files.trajectory_files import name_file_in_errors
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
+from turncredit.credit.steps import Steps
+from turncredit.envs.parts import part_of
+from turncredit.tools.bounded_input import InputError, parse_json, read_lines
+from turncredit.tools.visible_text import json_text
+from turncredit.training.run_folder.loggers import Logger
+from turncredit.training.run_folder.sample_episodes import SampleEpisode
 
 Event = dict[str, Any]
 """An event of a run: its phase and iteration, and values by name."""

@@ -10,11 +10,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.agents.errors import StoreError
-from turnwise.training.errors import CheckpointError, ConfigError
+from turncredit.agents.errors import StoreError
+from turncredit.training.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
-    from turnwise.training.config.run import Run
+    from turncredit.training.config.run import Run
 
 RUN_FILE = "run.toml"
 COMMANDS = "commands.txt"
@@ -29,7 +29,7 @@ def run_of(path: Path) -> Run | None:
 
     The path itself, its parent and its grandparent are searched for `run.toml`.
     """
-    from turnwise.training.config.run import Run
+    from turncredit.training.config.run import Run
 
     absolute = path.resolve()
     for folder in (absolute, *list(absolute.parents)[:2]):
@@ -50,8 +50,8 @@ def find_checkpoint(path: Path, expected: str = "the folder of a run or checkpoi
     Raises:
         CheckpointError: the path does not exist, holds no checkpoint, or is a damaged one.
     """
-    from turnwise.agents.models.weights import is_adapter
-    from turnwise.training.run_folder.checkpoint import require_whole, verify
+    from turncredit.agents.models.weights import is_adapter
+    from turncredit.training.run_folder.checkpoint import require_whole, verify
 
     if not path.exists():
         folder = _run_around(path)
@@ -82,8 +82,8 @@ def with_checkpoint(run: Run, *, resume: bool = False) -> Run:
         ConfigError: `policy.model` lies in the folder of a run, which holds no such model, or an adapter alone where
             `policy.lora` needs a whole model; the message says what there is.
     """
-    from turnwise.agents.models.weights import is_adapter
-    from turnwise.training.config.run import Run
+    from turncredit.agents.models.weights import is_adapter
+    from turncredit.training.config.run import Run
 
     path = Path(run.policy.model).expanduser()
     if not run.policy.model or not (_holds_checkpoints(path) or (not path.exists() and _run_around(path))):
@@ -120,7 +120,7 @@ def _run_around(path: Path) -> Path | None:
 
 def _checkpoints(path: Path) -> list[Path]:
     """Return the checkpoints in the folder of a run or in its folder of checkpoints, the newest first."""
-    from turnwise.training.run_folder.checkpoint import Checkpoints
+    from turncredit.training.run_folder.checkpoint import Checkpoints
 
     checkpoints = Checkpoints(path if path.name == "checkpoints" else path / "checkpoints")
     return [checkpoints.path(step) for step in reversed(checkpoints.steps())]
@@ -128,12 +128,12 @@ def _checkpoints(path: Path) -> list[Path]:
 
 def _choices(folder: Path) -> str:
     """Return a sentence about the checkpoints of a run that can be used, and how to name them."""
-    from turnwise.training.run_folder.checkpoint import verify
+    from turncredit.training.run_folder.checkpoint import verify
 
     checkpoints = _checkpoints(folder)
     intact = [checkpoint for checkpoint in checkpoints if verify(checkpoint) is None]
     if not checkpoints:
-        return f"{folder} holds no checkpoint yet: its warm start was not finished (turnwise train {folder} --resume)"
+        return f"{folder} holds no checkpoint yet: its warm start was not finished (turncredit train {folder} --resume)"
     if not intact:
         return f"{folder} holds no intact checkpoint; damaged: {', '.join(path.name for path in checkpoints)}"
     names = [f"{path.name}{' (the warm start)' if int(path.name) == 0 else ''}" for path in intact]
@@ -160,7 +160,7 @@ def trajectory_file(path: Path, iteration: int | None = None) -> Path:
         if iteration is not None:
             raise StoreError(f"--iteration needs a run folder, but {path} is a file")
         return path
-    from turnwise.agents.files.trajectory_files import iteration_files
+    from turncredit.agents.files.trajectory_files import iteration_files
 
     files = iteration_files(path / "trajectories" if (path / "trajectories").is_dir() else path)
     if not files:

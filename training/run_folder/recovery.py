@@ -11,19 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from turnwise.agents.files.folder_lock import check_lock
-from turnwise.agents.models.lora_folders import read_adapter
-from turnwise.training.config.run import Run
-from turnwise.training.config.sections import CheckpointsSection, PolicySection
-from turnwise.training.errors import CheckpointError
-from turnwise.training.learner.interruption import uninterrupted
-from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.make_learner import LearnerFactory, load_trained
-from turnwise.training.learner.policy import vocabulary_fingerprint
-from turnwise.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states, write_merged
-from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.loggers import Logger, open_loggers
-from turnwise.training.run_folder.metrics import (
+from turncredit.agents.files.folder_lock import check_lock
+from turncredit.agents.models.lora_folders import read_adapter
+from turncredit.training.config.run import Run
+from turncredit.training.config.sections import CheckpointsSection, PolicySection
+from turncredit.training.errors import CheckpointError
+from turncredit.training.learner.interruption import uninterrupted
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.make_learner import LearnerFactory, load_trained
+from turncredit.training.learner.policy import vocabulary_fingerprint
+from turncredit.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states, write_merged
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.loggers import Logger, open_loggers
+from turncredit.training.run_folder.metrics import (
     METRICS,
     MetricsWriter,
     event_numbers,
@@ -32,8 +32,8 @@ from turnwise.training.run_folder.metrics import (
     size_until,
     stored_events,
 )
-from turnwise.training.run_folder.trajectory_pruning import prune_trajectories
-from turnwise.training.states import State
+from turncredit.training.run_folder.trajectory_pruning import prune_trajectories
+from turncredit.training.states import State
 
 
 class Recoverable(Protocol):
@@ -277,7 +277,9 @@ def find_restart(folder: Path, policy: PolicySection, steps: int) -> Restored | 
     restored = checkpoints.load(load=partial(load_trained, policy))
     missing = {"tasks", "metrics_size"} - restored.state.keys()
     if missing:
-        raise CheckpointError(f"{restored.folder} was written by another version of turnwise: it lacks {min(missing)}")
+        raise CheckpointError(
+            f"{restored.folder} was written by another version of turncredit: it lacks {min(missing)}"
+        )
     if not _complete(folder, restored.step, steps):
         numbers = {"trajectories": restored.step, "sampling": restored.step, "evaluations": restored.step - 1}
         for name, last in numbers.items():

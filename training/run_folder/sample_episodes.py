@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 
-from turnwise.agents.interchange.chat_records import chat_message
-from turnwise.agents.interchange.conversations import messages_of
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
+from turncredit.agents.interchange.chat_records import chat_message
+from turncredit.agents.interchange.conversations import messages_of
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.advantages import Advantages
 
 LONGEST = 4000
 """Characters of a text."""

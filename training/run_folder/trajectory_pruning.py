@@ -6,8 +6,8 @@ Training never reads them again: what a resumed run needs of rollouts in play li
 from collections.abc import Sequence
 from pathlib import Path
 
-from turnwise.agents.files.image_store import ImageStore, images_of
-from turnwise.agents.files.trajectory_files import iteration_files, read_trajectories
+from turncredit.agents.files.image_store import ImageStore, images_of
+from turncredit.agents.files.trajectory_files import iteration_files, read_trajectories
 
 
 def prune_trajectories(folder: Path, checkpoints: Sequence[int], *, keep: int, oldest: int) -> list[int]:

@@ -16,16 +16,16 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.background_writer import BackgroundWriter
-from turnwise.agents.files.folder_lock import check_lock
-from turnwise.agents.files.image_store import ImageStore, images_of
-from turnwise.agents.files.json_files import write_text
-from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
-from turnwise.agents.rollouts.rollout_options import RolloutReport
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.tools.bounded_input import InputError, parse_json, read_json, read_lines
-from turnwise.training.states import State
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.background_writer import BackgroundWriter
+from turncredit.agents.files.folder_lock import check_lock
+from turncredit.agents.files.image_store import ImageStore, images_of
+from turncredit.agents.files.json_files import write_text
+from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
+from turncredit.agents.rollouts.rollout_options import RolloutReport
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.tools.bounded_input import InputError, parse_json, read_json, read_lines
+from turncredit.training.states import State
 
 SUFFIX = ".jsonl"
 

@@ -9,10 +9,10 @@ point, or "module:function". Nothing of it keeps anything: what is remembered is
 holds.
 """
 
-from turnwise.training.sampling.draws import TaskDraw, TaskRule
-from turnwise.training.sampling.growth import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.records import TaskRecords, Visit
-from turnwise.training.sampling.rewards import RewardRule
+from turncredit.training.sampling.draws import TaskDraw, TaskRule
+from turncredit.training.sampling.growth import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.records import TaskRecords, Visit
+from turncredit.training.sampling.rewards import RewardRule
 
 __all__ = [
     "BranchPoint",

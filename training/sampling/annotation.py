@@ -4,7 +4,7 @@
 
 `lessons` are those of the run so far, for an annotator that takes them. `ask` sends a chat to a model and returns its
 answer, or None if it could not be had: a row without one gets the column's missing value. Packages offer annotators in
-the group `turnwise.annotators`.
+the group `turncredit.annotators`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from turnwise.agents.prompts.dialogue import Message
-from turnwise.agents.trajectory import Extra, Group
-from turnwise.credit import Steps
-from turnwise.credit.columns import KEYS, converted
-from turnwise.credit.key_codes import Coder
-from turnwise.registry import Registry
-from turnwise.training.errors import TrainingError
-from turnwise.training.sampling.lessons import Lesson, LessonEdit
-from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
+from turncredit.agents.prompts.dialogue import Message
+from turncredit.agents.trajectory import Extra, Group
+from turncredit.credit import Steps
+from turncredit.credit.columns import KEYS, converted
+from turncredit.credit.key_codes import Coder
+from turncredit.registry import Registry
+from turncredit.training.errors import TrainingError
+from turncredit.training.sampling.lessons import Lesson, LessonEdit
+from turncredit.training.sampling.rule_registry import SamplingRule, rule_registry
 
 __all__ = ["ANNOTATORS", "Annotator", "Ask", "Notes", "annotated"]
 
@@ -98,7 +98,7 @@ async def _silent(messages: Sequence[Message], *, temperature: float = 0.0, max_
     """Have no answer."""
 
 
-ANNOTATORS: Registry[Annotator] = rule_registry("annotator", "turnwise.annotators", Annotator)
+ANNOTATORS: Registry[Annotator] = rule_registry("annotator", "turncredit.annotators", Annotator)
 
 
 def annotated(steps: Steps, notes: Sequence[Notes]) -> Steps:

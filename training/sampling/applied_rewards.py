@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from turnwise.credit.numerics import compact
-from turnwise.credit.steps import Steps
-from turnwise.training.sampling.rewards import RewardRule
-from turnwise.training.state_json import from_json, to_json
+from turncredit.credit.numerics import compact
+from turncredit.credit.steps import Steps
+from turncredit.training.sampling.rewards import RewardRule
+from turncredit.training.state_json import from_json, to_json
 
 __all__ = ["OUTCOME", "AppliedRewards"]
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.prompts.dialogue import Message
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.rollouts.episode import sampling_seed
-from turnwise.agents.samplers.base import Request, Sampler, SamplerSettings, parse_sampler
-from turnwise.agents.samplers.wrappers import make_sampler
-from turnwise.agents.trajectory import Group
-from turnwise.tools.bounded_input import parse_json, read_lines
-from turnwise.training.config.run import Run
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.errors import TrainingError
-from turnwise.training.sampling.annotation import Annotator, Notes
-from turnwise.training.sampling.lessons import Lesson
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.prompts.dialogue import Message
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.rollouts.episode import sampling_seed
+from turncredit.agents.samplers.base import Request, Sampler, SamplerSettings, parse_sampler
+from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.agents.trajectory import Group
+from turncredit.tools.bounded_input import parse_json, read_lines
+from turncredit.training.config.run import Run
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.errors import TrainingError
+from turncredit.training.sampling.annotation import Annotator, Notes
+from turncredit.training.sampling.lessons import Lesson
 
 __all__ = ["Annotations", "AnswerFile", "run_annotations"]
 

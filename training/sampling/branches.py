@@ -1,4 +1,4 @@
-"""Where group rules let episodes branch: the places of `turnwise.training.forest.places`, as requests of a growth."""
+"""Where group rules let episodes branch: the places of `turncredit.training.forest.places`, as requests of a growth."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 
-from turnwise.agents.rollouts.episode import sampling_seed
-from turnwise.agents.trajectory import Trajectory
-from turnwise.training.forest.places import WorthRule, choose_forks
-from turnwise.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import asked_for, ordered
+from turncredit.agents.rollouts.episode import sampling_seed
+from turncredit.agents.trajectory import Trajectory
+from turncredit.training.forest.places import WorthRule, choose_forks
+from turncredit.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import asked_for, ordered
 
 __all__ = [
     "best_places",

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import PlayedSince
+from turncredit.credit.columns import Floats, Ints
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import PlayedSince
 
 __all__ = ["EDGES", "bin_odds", "bins_of", "check_edges", "losses_of"]
 

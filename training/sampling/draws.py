@@ -3,7 +3,7 @@
     def rule(records, *, count, group, iteration, total, rng, **options) -> TaskDraw
 
 A rule is asked once an iteration, when its first group may begin. It may take `state`, what it returned last in
-`TaskDraw.state`. Packages offer rules in the group `turnwise.task_rules`.
+`TaskDraw.state`. Packages offer rules in the group `turncredit.task_rules`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from numpy.random import Generator, default_rng
 
-from turnwise.registry import Registry
-from turnwise.training.errors import TrainingError
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
+from turncredit.registry import Registry
+from turncredit.training.errors import TrainingError
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rule_registry import SamplingRule, rule_registry
 
 __all__ = ["TASK_RULES", "TaskDraw", "TaskRule"]
 
@@ -30,7 +30,7 @@ class TaskDraw:
         episodes: number of episodes of each group.
         weight: factor of the advantages of each group; empty: 1.
         options: of each group, for group rules and the prompt, such as {"hint": 0.4}; empty: none.
-        state: what the rule remembers, as JSON can hold it (`turnwise.training.state_json`).
+        state: what the rule remembers, as JSON can hold it (`turncredit.training.state_json`).
     """
 
     tasks: tuple[str, ...]
@@ -98,4 +98,4 @@ class TaskRule(SamplingRule):
         self(TaskRecords.of(["a", "b"]), count=1, group=2, iteration=0, total=1, rng=default_rng(0))
 
 
-TASK_RULES: Registry[TaskRule] = rule_registry("task rule", "turnwise.task_rules", TaskRule)
+TASK_RULES: Registry[TaskRule] = rule_registry("task rule", "turncredit.task_rules", TaskRule)

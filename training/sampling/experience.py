@@ -19,15 +19,15 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 
-from turnwise.agents.files.image_store import ImageStore, images_of
-from turnwise.agents.files.json_files import write_text
-from turnwise.agents.files.trajectory_files import read_trajectories, to_json
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
-from turnwise.registry import suggest
-from turnwise.training.config.toml import Table
-from turnwise.training.errors import ConfigError
-from turnwise.training.states import State
+from turncredit.agents.files.image_store import ImageStore, images_of
+from turncredit.agents.files.json_files import write_text
+from turncredit.agents.files.trajectory_files import read_trajectories, to_json
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.advantages import Advantages
+from turncredit.registry import suggest
+from turncredit.training.config.toml import Table
+from turncredit.training.errors import ConfigError
+from turncredit.training.states import State
 
 __all__ = ["Admission", "Experience", "Index", "Keep", "Order", "StoredEpisode", "select"]
 

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.samplers.base import Sampler
-from turnwise.training.config.sections import TrainSection, chosen
-from turnwise.training.forest.expert_replay import ExpertReplay
-from turnwise.training.forest.places import CouldWin, ForkRule, choose_forks, get_fork_rule
-from turnwise.training.sampling.growth import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.samplers.base import Sampler
+from turncredit.training.config.sections import TrainSection, chosen
+from turncredit.training.forest.expert_replay import ExpertReplay
+from turncredit.training.forest.places import CouldWin, ForkRule, choose_forks, get_fork_rule
+from turncredit.training.sampling.growth import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
 
 __all__ = ["Forest", "asking_expert"]
 

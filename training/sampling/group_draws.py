@@ -13,15 +13,15 @@ from typing import Self
 
 from numpy.random import default_rng
 
-from turnwise.agents.rollouts.group_rounds import GroupSpec, Grow
-from turnwise.agents.trajectory import Trajectory
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.errors import CheckpointError, TrainingError
-from turnwise.training.sampling.draws import TaskDraw, TaskRule
-from turnwise.training.sampling.inner_rule import columns_of
-from turnwise.training.sampling.records import TaskRecords, Visit
-from turnwise.training.state_json import from_json, to_json
-from turnwise.training.states import State
+from turncredit.agents.rollouts.group_rounds import GroupSpec, Grow
+from turncredit.agents.trajectory import Trajectory
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.errors import CheckpointError, TrainingError
+from turncredit.training.sampling.draws import TaskDraw, TaskRule
+from turncredit.training.sampling.inner_rule import columns_of
+from turncredit.training.sampling.records import TaskRecords, Visit
+from turncredit.training.state_json import from_json, to_json
+from turncredit.training.states import State
 
 __all__ = ["DrawnGroup", "GroupDraws"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.training.errors import TrainingError
+from turncredit.credit.columns import Floats, Ints
+from turncredit.training.errors import TrainingError
 
 __all__ = ["best_sizes", "evenly", "proportional"]
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from numpy.random import default_rng
 
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.rollouts.group_rounds import EpisodeOrder, Grow, original_id
-from turnwise.agents.trajectory import Group, Trajectory, member_order
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
-from turnwise.training.sampling.records import Visit
-from turnwise.training.sampling.run_memory import RunMemory
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.rollouts.group_rounds import EpisodeOrder, Grow, original_id
+from turncredit.agents.trajectory import Group, Trajectory, member_order
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.sampling.group_draws import DrawnGroup
+from turncredit.training.sampling.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
+from turncredit.training.sampling.records import Visit
+from turncredit.training.sampling.run_memory import RunMemory
 
 __all__ = ["GrowingGroups", "PlayedGroup", "joined_once"]
 

@@ -4,7 +4,7 @@
 
 A rule is asked before the first episode of a group and whenever all episodes that were asked for are finished, so a
 group grows in rounds. It is a pure function of the group so far: a run that is resumed asks again and gets the same
-answer. Packages offer rules in the group `turnwise.group_rules`.
+answer. Packages offer rules in the group `turncredit.group_rules`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 
 from numpy.random import Generator, default_rng
 
-from turnwise.agents.prompts.hints import TurnNotes
-from turnwise.agents.trajectory import Trajectory
-from turnwise.registry import Registry
-from turnwise.training.errors import TrainingError
-from turnwise.training.sampling.experience import Index
-from turnwise.training.sampling.lessons import Lesson
-from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
+from turncredit.agents.prompts.hints import TurnNotes
+from turncredit.agents.trajectory import Trajectory
+from turncredit.registry import Registry
+from turncredit.training.errors import TrainingError
+from turncredit.training.sampling.experience import Index
+from turncredit.training.sampling.lessons import Lesson
+from turncredit.training.sampling.rule_registry import SamplingRule, rule_registry
 
 __all__ = ["GROUP_RULES", "BranchPoint", "GroupRule", "Growth", "MoreEpisodes", "OpenGroup"]
 
@@ -142,7 +142,7 @@ class Growth:
             tokens. A member without a place is trained on to its end.
         replay: ids of stored episodes that join the members, for credit and for the loss.
         best: maximum number of kept episodes of teachers; of more, those stay that explain their answer best to the
-            policy (`turnwise.training.teacher_ranks`). None: all.
+            policy (`turncredit.training.teacher_ranks`). None: all.
         remember: numbers for the task's record.
         rule: name of the rule that wanted more or dropped the group; `decide` fills it in.
     """
@@ -209,7 +209,7 @@ class GroupRule(SamplingRule):
         self(OpenGroup("a", 2))
 
 
-GROUP_RULES: Registry[GroupRule] = rule_registry("group rule", "turnwise.group_rules", GroupRule)
+GROUP_RULES: Registry[GroupRule] = rule_registry("group rule", "turncredit.group_rules", GroupRule)
 
 
 def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:

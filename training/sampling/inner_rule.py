@@ -7,10 +7,10 @@ from typing import TypedDict
 
 from numpy.random import Generator
 
-from turnwise.credit.errors import BadOption
-from turnwise.training.sampling.draws import TASK_RULES, TaskDraw, TaskRule
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rule_registry import bound
+from turncredit.credit.errors import BadOption
+from turncredit.training.sampling.draws import TASK_RULES, TaskDraw, TaskRule
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rule_registry import bound
 
 __all__ = ["Inner", "RuleChoice", "chosen_rule", "columns_of", "drawn_by"]
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Self
 
-from turnwise.agents.prompts.hints import similar
-from turnwise.registry import suggest
-from turnwise.training.config.toml import Table
-from turnwise.training.errors import ConfigError
-from turnwise.training.states import State
+from turncredit.agents.prompts.hints import similar
+from turncredit.registry import suggest
+from turncredit.training.config.toml import Table
+from turncredit.training.errors import ConfigError
+from turncredit.training.states import State
 
 __all__ = ["Lesson", "LessonEdit", "LessonLibrary", "nearest", "similar"]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from numpy.random import Generator
 
-from turnwise.agents.trajectory import Trajectory, member_order
-from turnwise.training.errors import TrainingError
-from turnwise.training.sampling.growth import OpenGroup
+from turncredit.agents.trajectory import Trajectory, member_order
+from turncredit.training.errors import TrainingError
+from turncredit.training.sampling.growth import OpenGroup
 
 __all__ = ["asked_for", "balanced", "column", "dice", "ids", "last_played", "ordered"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.columns import Floats, Ints
+from turncredit.credit.columns import Floats, Ints
 
 __all__ = ["heaviest", "logs", "waiting", "weighted"]
 

@@ -14,9 +14,9 @@ from typing import Self
 
 import numpy as np
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.training.errors import CheckpointError
-from turnwise.training.states import State
+from turncredit.credit.columns import Floats, Ints
+from turncredit.training.errors import CheckpointError
+from turncredit.training.states import State
 
 __all__ = ["WINDOW", "TaskRecords", "Visit"]
 
@@ -138,7 +138,7 @@ class TaskRecords:
         return replace(self, remembered=remembered)
 
     def state(self) -> State:
-        """Return the rows of the tasks that were visited, as `turnwise.training.state_json` writes them."""
+        """Return the rows of the tasks that were visited, as `turncredit.training.state_json` writes them."""
         rows = np.flatnonzero(self.visits)
         columns = {name: getattr(self, name)[rows] for name in (*_COUNTS, *_SUMS, "window")}
         remembered = {name: column[rows] for name, column in self.remembered.items()}

@@ -4,7 +4,7 @@
 
 A rule is asked after the update of an iteration. What it chooses is one more batch, with the log-probabilities that
 were sampled as the old ones. A rule may take `state`, what it returned last in `ReplayBatch.state`. Packages offer
-rules in the group `turnwise.replay_rules`.
+rules in the group `turncredit.replay_rules`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory, grouped
-from turnwise.credit.advantages import Advantages
-from turnwise.registry import Registry
-from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.batch.sampling_temperature import SamplingTemperature
-from turnwise.training.errors import TrainingError
-from turnwise.training.objectives.sources import STORED
-from turnwise.training.sampling.experience import Index
-from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
+from turncredit.agents.steps import steps_of
+from turncredit.agents.trajectory import Group, Trajectory, grouped
+from turncredit.credit.advantages import Advantages
+from turncredit.registry import Registry
+from turncredit.training.batch.batch import Batch, pack
+from turncredit.training.batch.sampling_temperature import SamplingTemperature
+from turncredit.training.errors import TrainingError
+from turncredit.training.objectives.sources import STORED
+from turncredit.training.sampling.experience import Index
+from turncredit.training.sampling.rule_registry import SamplingRule, rule_registry
 
 __all__ = ["REPLAY_RULES", "ReplayBatch", "ReplayRule", "Replayed", "replayed"]
 
@@ -110,7 +110,7 @@ class ReplayRule(SamplingRule):
         self(Index(), iteration=1, total=1, rng=default_rng(0))
 
 
-REPLAY_RULES: Registry[ReplayRule] = rule_registry("replay rule", "turnwise.replay_rules", ReplayRule)
+REPLAY_RULES: Registry[ReplayRule] = rule_registry("replay rule", "turncredit.replay_rules", ReplayRule)
 
 
 @dataclass(frozen=True, slots=True)

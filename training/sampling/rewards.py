@@ -6,7 +6,7 @@ The table that comes out has the rows of the table that went in; `reward` and co
 `valid` may differ. A rule changes the reward of the last turn of an episode unless it says otherwise. The rewards of
 the environment stay in the column `outcome` (their sum over the episode, in each row). Rules are applied from left to
 right, before the divergence from the reference policy is subtracted and before credit. A rule may take `state`, and
-then returns (steps, state). Packages offer rules in the group `turnwise.reward_rules`.
+then returns (steps, state). Packages offer rules in the group `turncredit.reward_rules`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from turnwise.credit.steps import Steps
-from turnwise.registry import Registry
-from turnwise.training.errors import TrainingError
-from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
+from turncredit.credit.steps import Steps
+from turncredit.registry import Registry
+from turncredit.training.errors import TrainingError
+from turncredit.training.sampling.rule_registry import SamplingRule, rule_registry
 
 __all__ = ["REWARD_RULES", "RewardRule"]
 
@@ -65,4 +65,4 @@ class RewardRule(SamplingRule):
         self(Steps.empty())
 
 
-REWARD_RULES: Registry[RewardRule] = rule_registry("reward rule", "turnwise.reward_rules", RewardRule)
+REWARD_RULES: Registry[RewardRule] = rule_registry("reward rule", "turncredit.reward_rules", RewardRule)

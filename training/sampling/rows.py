@@ -12,9 +12,9 @@ from typing import TypedDict
 
 import numpy as np
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.training.errors import TrainingError
-from turnwise.training.sampling.records import TaskRecords
+from turncredit.credit.columns import Floats, Ints
+from turncredit.training.errors import TrainingError
+from turncredit.training.sampling.records import TaskRecords
 
 __all__ = ["Counts", "PlayedSince", "by_id", "counts_of", "played_since", "rows_of", "success_or"]
 

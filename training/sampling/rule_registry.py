@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from turnwise.credit.registry import MEMORY, RANDOM, Method
-from turnwise.registry import CannotLoad, Registry, UnknownName
-from turnwise.training.errors import ConfigError
+from turncredit.credit.registry import MEMORY, RANDOM, Method
+from turncredit.registry import CannotLoad, Registry, UnknownName
+from turncredit.training.errors import ConfigError
 
 R = TypeVar("R", bound="SamplingRule")
 G = TypeVar("G", covariant=True)
@@ -103,7 +103,7 @@ class Getter(Protocol[G]):
 def getter(registry: Registry[R]) -> Getter[R]:
     """Return what gets the rules of a registry.
 
-    >>> from turnwise.training.sampling.task_rules.catalogue import get_task_rule
+    >>> from turncredit.training.sampling.task_rules.catalogue import get_task_rule
     >>> get_task_rule("spo", floor=0.1).options["floor"]
     0.1
     """

@@ -13,19 +13,19 @@ from typing import Self
 import numpy as np
 from numpy.random import default_rng
 
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.steps import Steps
-from turnwise.training.config.run import Run
-from turnwise.training.config.seeds import Seeds
-from turnwise.training.sampling.annotation import Notes, annotated
-from turnwise.training.sampling.asking import Annotations, run_annotations
-from turnwise.training.sampling.experience import Experience, Index, StoredEpisode
-from turnwise.training.sampling.lessons import Lesson, LessonLibrary
-from turnwise.training.sampling.replay import Replayed, ReplayRule, replayed
-from turnwise.training.sampling.sampling_rules import SamplingRules
-from turnwise.training.state_json import from_json, to_json
-from turnwise.training.states import State
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.steps import Steps
+from turncredit.training.config.run import Run
+from turncredit.training.config.seeds import Seeds
+from turncredit.training.sampling.annotation import Notes, annotated
+from turncredit.training.sampling.asking import Annotations, run_annotations
+from turncredit.training.sampling.experience import Experience, Index, StoredEpisode
+from turncredit.training.sampling.lessons import Lesson, LessonLibrary
+from turncredit.training.sampling.replay import Replayed, ReplayRule, replayed
+from turncredit.training.sampling.sampling_rules import SamplingRules
+from turncredit.training.state_json import from_json, to_json
+from turncredit.training.states import State
 
 __all__ = ["MemoryMoment", "RunMemory"]
 

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from turnwise.agents.rollouts.group_rounds import GroupSpec
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.steps import Steps
-from turnwise.training.batch.batch import Batch
-from turnwise.training.config.agents import MakeAgent
-from turnwise.training.config.run import Run
-from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
-from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
-from turnwise.training.sampling.run_memory import RunMemory
-from turnwise.training.sampling.run_teachers import RunTeachers
-from turnwise.training.sampling.sampling_files import SamplingFiles
-from turnwise.training.sampling.sampling_metrics import draw_metrics, fork_metrics, growth_metrics
-from turnwise.training.sampling.task_columns import task_columns
+from turncredit.agents.rollouts.group_rounds import GroupSpec
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.steps import Steps
+from turncredit.training.batch.batch import Batch
+from turncredit.training.config.agents import MakeAgent
+from turncredit.training.config.run import Run
+from turncredit.training.sampling.group_draws import DrawnGroup, GroupDraws
+from turncredit.training.sampling.grown_groups import GrowingGroups, PlayedGroup
+from turncredit.training.sampling.run_memory import RunMemory
+from turncredit.training.sampling.run_teachers import RunTeachers
+from turncredit.training.sampling.sampling_files import SamplingFiles
+from turncredit.training.sampling.sampling_metrics import draw_metrics, fork_metrics, growth_metrics
+from turncredit.training.sampling.task_columns import task_columns
 
 __all__ = ["RunSampling"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
-from turnwise.agents.samplers.wrappers import make_sampler
-from turnwise.agents.trajectory import Trajectory
-from turnwise.training.config.agents import MakeAgent
-from turnwise.training.config.run import Run
-from turnwise.training.config.seeds import Seeds
+from turncredit.agents.agent import Agent
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
+from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.agents.trajectory import Trajectory
+from turncredit.training.config.agents import MakeAgent
+from turncredit.training.config.run import Run
+from turncredit.training.config.seeds import Seeds
 
 __all__ = ["RunTeachers", "in_tokens_of"]
 

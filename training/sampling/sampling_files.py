@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from turnwise.agents.errors import StoreError
-from turnwise.agents.files.json_files import write_text
-from turnwise.agents.files.trajectory_files import iteration_files, read_trajectories
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.tools.bounded_input import read_json
-from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.grown_groups import PlayedGroup
-from turnwise.training.sampling.growth import BranchPoint, Growth
-from turnwise.training.states import State
+from turncredit.agents.errors import StoreError
+from turncredit.agents.files.json_files import write_text
+from turncredit.agents.files.trajectory_files import iteration_files, read_trajectories
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.tools.bounded_input import read_json
+from turncredit.training.sampling.group_draws import DrawnGroup
+from turncredit.training.sampling.grown_groups import PlayedGroup
+from turncredit.training.sampling.growth import BranchPoint, Growth
+from turncredit.training.states import State
 
 __all__ = [
     "CreditedGroups",

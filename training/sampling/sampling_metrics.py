@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from turnwise.agents.trajectory import Group
-from turnwise.training.sampling.grown_groups import PlayedGroup
+from turncredit.agents.trajectory import Group
+from turncredit.training.sampling.grown_groups import PlayedGroup
 
 __all__ = ["draw_metrics", "fork_metrics", "growth_metrics"]
 

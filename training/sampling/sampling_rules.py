@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
-from turnwise.agents.errors import look_up
-from turnwise.agents.samplers.base import SAMPLERS, parse_sampler
-from turnwise.training.config.sections import Choice, SamplingSection, chosen
-from turnwise.training.errors import ConfigError
-from turnwise.training.sampling import GroupRule, RewardRule, TaskRule
-from turnwise.training.sampling.annotation import Annotator
-from turnwise.training.sampling.annotators.catalogue import get_annotator
-from turnwise.training.sampling.experience import Admission
-from turnwise.training.sampling.group_rules.catalogue import get_group_rule
-from turnwise.training.sampling.lessons import LessonLibrary
-from turnwise.training.sampling.replay import ReplayRule
-from turnwise.training.sampling.replay_rules.catalogue import get_replay_rule
-from turnwise.training.sampling.reward_rules.catalogue import get_reward_rule
-from turnwise.training.sampling.rule_registry import Getter
-from turnwise.training.sampling.task_rules.catalogue import get_task_rule
+from turncredit.agents.errors import look_up
+from turncredit.agents.samplers.base import SAMPLERS, parse_sampler
+from turncredit.training.config.sections import Choice, SamplingSection, chosen
+from turncredit.training.errors import ConfigError
+from turncredit.training.sampling import GroupRule, RewardRule, TaskRule
+from turncredit.training.sampling.annotation import Annotator
+from turncredit.training.sampling.annotators.catalogue import get_annotator
+from turncredit.training.sampling.experience import Admission
+from turncredit.training.sampling.group_rules.catalogue import get_group_rule
+from turncredit.training.sampling.lessons import LessonLibrary
+from turncredit.training.sampling.replay import ReplayRule
+from turncredit.training.sampling.replay_rules.catalogue import get_replay_rule
+from turncredit.training.sampling.reward_rules.catalogue import get_reward_rule
+from turncredit.training.sampling.rule_registry import Getter
+from turncredit.training.sampling.task_rules.catalogue import get_task_rule
 
 __all__ = ["SamplingRules"]
 

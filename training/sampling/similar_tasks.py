@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnwise.credit.columns import Floats
-from turnwise.training.sampling.annotators.texts import hashed
-from turnwise.training.sampling.records import TaskRecords
+from turncredit.credit.columns import Floats
+from turncredit.training.sampling.annotators.texts import hashed
+from turncredit.training.sampling.records import TaskRecords
 
 __all__ = ["from_similar"]
 

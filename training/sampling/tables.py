@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from turnwise.training.sampling.annotators.catalogue import CATALOGUE as ANNOTATOR_CATALOGUE
-from turnwise.training.sampling.group_rules.catalogue import CATALOGUE as GROUP_RULE_CATALOGUE
-from turnwise.training.sampling.replay_rules.catalogue import CATALOGUE as REPLAY_RULE_CATALOGUE
-from turnwise.training.sampling.reward_rules.catalogue import CATALOGUE as REWARD_RULE_CATALOGUE
-from turnwise.training.sampling.rule_registry import SamplingRule
-from turnwise.training.sampling.task_rules.catalogue import CATALOGUE as TASK_RULE_CATALOGUE
+from turncredit.training.sampling.annotators.catalogue import CATALOGUE as ANNOTATOR_CATALOGUE
+from turncredit.training.sampling.group_rules.catalogue import CATALOGUE as GROUP_RULE_CATALOGUE
+from turncredit.training.sampling.replay_rules.catalogue import CATALOGUE as REPLAY_RULE_CATALOGUE
+from turncredit.training.sampling.reward_rules.catalogue import CATALOGUE as REWARD_RULE_CATALOGUE
+from turncredit.training.sampling.rule_registry import SamplingRule
+from turncredit.training.sampling.task_rules.catalogue import CATALOGUE as TASK_RULE_CATALOGUE
 
 
 def tables() -> dict[str, str]:

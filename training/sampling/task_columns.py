@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from turnwise.credit.columns import KEYS, Floats
-from turnwise.credit.numerics import positions
-from turnwise.credit.steps import Steps
-from turnwise.training.batch.batch import Batch
+from turncredit.credit.columns import KEYS, Floats
+from turncredit.credit.numerics import positions
+from turncredit.credit.steps import Steps
+from turncredit.training.batch.batch import Batch
 
 __all__ = ["LOSS", "task_columns"]
 

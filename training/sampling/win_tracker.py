@@ -6,9 +6,9 @@ from typing import TypedDict
 
 import numpy as np
 
-from turnwise.credit.columns import Floats
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import Counts, counts_of, played_since
+from turncredit.credit.columns import Floats
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import Counts, counts_of, played_since
 
 __all__ = ["WinTracker", "tracked"]
 

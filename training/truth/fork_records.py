@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from turnwise.agents.errors import FolderInUse, StoreError
-from turnwise.agents.trajectory import Trajectory
-from turnwise.credit.truth.estimates import fork_return
-from turnwise.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
-from turnwise.tools.visible_text import json_text
+from turncredit.agents.errors import FolderInUse, StoreError
+from turncredit.agents.trajectory import Trajectory
+from turncredit.credit.truth.estimates import fork_return
+from turncredit.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
+from turncredit.tools.visible_text import json_text
 
 __all__ = ["ForkFile", "ForkRecord", "truth_file"]
 
@@ -134,7 +134,7 @@ class ForkFile:
             StoreError: there is no such file, or it is damaged.
         """
         if not path.exists():
-            raise StoreError(f"{path} does not exist; `turnwise credit RUN --truth 8` writes it")
+            raise StoreError(f"{path} does not exist; `turncredit credit RUN --truth 8` writes it")
         file = cls(path, {})
         file._read(path, require_player=False)
         return file

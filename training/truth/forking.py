@@ -14,18 +14,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, EnvFailure
-from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
-from turnwise.agents.rollouts.forks import Snapshots
-from turnwise.agents.rollouts.retracing import retrace
-from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream, member_number
-from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.trajectory import Trajectory
-from turnwise.processes.child_process import ProcessDied
-from turnwise.processes.forks import ForkedProcess, ForkPipe
-from turnwise.training.truth.fork_records import ForkRecord
-from turnwise.training.truth.histories import History
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError, EnvFailure
+from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
+from turncredit.agents.rollouts.forks import Snapshots
+from turncredit.agents.rollouts.retracing import retrace
+from turncredit.agents.rollouts.rollout_stream import GroupSpec, GroupStream, member_number
+from turncredit.agents.samplers.base import Sampler
+from turncredit.agents.trajectory import Trajectory
+from turncredit.processes.child_process import ProcessDied
+from turncredit.processes.forks import ForkedProcess, ForkPipe
+from turncredit.training.truth.fork_records import ForkRecord
+from turncredit.training.truth.histories import History
 
 __all__ = ["ForkJob", "ForkPlayer"]
 
@@ -50,7 +50,7 @@ class ForkPlayer:
         make: makes an environment like that of the episodes, or keeps them.
         fresh: whether the environment gets other random numbers in each fork.
         concurrency: episodes at once, in all processes together.
-        processes: as in `turnwise.agents.rollouts.rollout_options.RolloutOptions`.
+        processes: as in `turncredit.agents.rollouts.rollout_options.RolloutOptions`.
         deadline: seconds for each reset and step.
         problems: what kept episodes from being forked, and forks from ending, with how often it happened.
     """

@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from turnwise.agents.trajectory import Group, Turn
-from turnwise.credit.advantages import Advantages
-from turnwise.credit.truth import Interval, TrueCredit
-from turnwise.credit.truth.directions import gradient_scores
-from turnwise.training.errors import TrainingError
+from turncredit.agents.trajectory import Group, Turn
+from turncredit.credit.advantages import Advantages
+from turncredit.credit.truth import Interval, TrueCredit
+from turncredit.credit.truth.directions import gradient_scores
+from turncredit.training.errors import TrainingError
 
 __all__ = ["DIMENSIONS", "GradientSketch", "as_model", "gradient_measures", "turn_gradients"]
 

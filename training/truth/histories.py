@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
 
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.trajectory import Group, Trajectory
+from turncredit.agents.rollouts.forks import Fork
+from turncredit.agents.trajectory import Group, Trajectory
 
 __all__ = ["Histories", "History", "history_keys"]
 
@@ -43,7 +43,7 @@ class History:
 class Histories:
     """The histories of a set of groups, and which of them each turn has.
 
-    Rows are turns in the order of `turnwise.agents.steps.steps_of`: groups, finished trajectories, turns.
+    Rows are turns in the order of `turncredit.agents.steps.steps_of`: groups, finished trajectories, turns.
     """
 
     def __init__(self, groups: Sequence[Group], *, repeats: bool = False) -> None:

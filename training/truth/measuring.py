@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from turnwise.agents.errors import EnvFailure
-from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.retracing import depends_on_chance
-from turnwise.agents.rollouts.rollout_stream import member_number
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.truth import TrueCredit, estimate, reliability
-from turnwise.training.errors import TrainingError
-from turnwise.training.truth.fork_records import ForkFile, ForkRecord
-from turnwise.training.truth.forking import ForkJob, ForkPlayer
-from turnwise.training.truth.histories import Histories, History
+from turncredit.agents.errors import EnvFailure
+from turncredit.agents.rollouts.env_pool import EnvPool
+from turncredit.agents.rollouts.retracing import depends_on_chance
+from turncredit.agents.rollouts.rollout_stream import member_number
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.truth import TrueCredit, estimate, reliability
+from turncredit.training.errors import TrainingError
+from turncredit.training.truth.fork_records import ForkFile, ForkRecord
+from turncredit.training.truth.forking import ForkJob, ForkPlayer
+from turncredit.training.truth.histories import Histories, History
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +89,7 @@ class TruthTable:
         return cls(groups, Histories(groups, repeats=chance), file)
 
     def estimate(self, gamma: float, invalid_penalty: float) -> TrueCredit:
-        """Return the truth about every turn, in the order of `turnwise.agents.steps.steps_of`."""
+        """Return the truth about every turn, in the order of `turncredit.agents.steps.steps_of`."""
         histories = self.histories
         valid = np.asarray(histories.valid, dtype=bool)
         return estimate(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.agents.prompts.screen_formats.translation import NoAction, phone_parser
-from turnwise.envs.android.actions import Action, parse, to_json
+from turncredit.agents.prompts.screen_formats.translation import NoAction, phone_parser
+from turncredit.envs.android.actions import Action, parse, to_json
 
 __all__ = ["PARSER"]
 

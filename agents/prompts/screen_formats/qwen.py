@@ -11,17 +11,17 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from turnwise.agents.prompts.screen_formats.translation import (
+from turncredit.agents.prompts.screen_formats.translation import (
     NoAction,
     Point,
     browser_parser,
     key_name,
     phone_parser,
 )
-from turnwise.envs.android.actions import Action
-from turnwise.registry import suggest
-from turnwise.tools.browser.actions import BrowserAction
-from turnwise.tools.functions import Call, call_format
+from turncredit.envs.android.actions import Action
+from turncredit.registry import suggest
+from turncredit.tools.browser.actions import BrowserAction
+from turncredit.tools.functions import Call, call_format
 
 __all__ = ["BROWSER", "PHONE"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from turnwise.agents.errors import AgentError
-from turnwise.agents.prompts.parsing import Parsed, Parser, several_lines
-from turnwise.envs.android.actions import Action, BadAction
-from turnwise.envs.android.actions import parse as parse_action
-from turnwise.envs.android.actions import write as write_action
-from turnwise.tools.browser.actions import BrowserAction, InvalidAction
-from turnwise.tools.browser.actions import parse as parse_browser_action
+from turncredit.agents.errors import AgentError
+from turncredit.agents.prompts.parsing import Parsed, Parser, several_lines
+from turncredit.envs.android.actions import Action, BadAction
+from turncredit.envs.android.actions import parse as parse_action
+from turncredit.envs.android.actions import write as write_action
+from turncredit.tools.browser.actions import BrowserAction, InvalidAction
+from turncredit.tools.browser.actions import parse as parse_browser_action
 
 __all__ = ["BROWSER_KEYS", "NoAction", "Point", "browser_parser", "key_name", "phone_parser"]
 

@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.agents.prompts.screen_formats.translation import (
+from turncredit.agents.prompts.screen_formats.translation import (
     NoAction,
     Point,
     browser_parser,
     key_name,
     phone_parser,
 )
-from turnwise.envs.android.actions import DIRECTIONS, Action
-from turnwise.registry import suggest
-from turnwise.tools.browser.actions import BrowserAction
+from turncredit.envs.android.actions import DIRECTIONS, Action
+from turncredit.registry import suggest
+from turncredit.tools.browser.actions import BrowserAction
 
 __all__ = ["BROWSER", "PHONE"]
 

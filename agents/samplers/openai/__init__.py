@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.openai.chat import OpenAIChat
-from turnwise.agents.samplers.openai.options import OpenAIOptions
-from turnwise.agents.samplers.openai.tokens import OpenAITokens
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.openai.chat import OpenAIChat
+from turncredit.agents.samplers.openai.options import OpenAIOptions
+from turncredit.agents.samplers.openai.tokens import OpenAITokens
 
 __all__ = ["make_openai"]
 
@@ -36,7 +36,7 @@ def make_openai(settings: SamplerSettings) -> OpenAIChat | OpenAITokens:
 
 def _with_tokenizer(settings: SamplerSettings, name: str) -> SamplerSettings:
     """Return the settings with the tokenizer of a model, and the number of its ids."""
-    from turnwise.agents.models.model_folder import find_model, load_tokenizer, model_config
+    from turncredit.agents.models.model_folder import find_model, load_tokenizer, model_config
 
     folder = find_model(name, weights=False).path
     rows = settings.vocabulary or model_config(folder).get("vocab_size")

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.samplers.openai.failures import Failure, error_in
-from turnwise.agents.trajectory import Finish
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.samplers.openai.failures import Failure, error_in
+from turncredit.agents.trajectory import Finish
 
 __all__ = ["REASONING_FIELDS", "ChatAnswer", "chat_failure_in", "failure_in", "read_answer", "stop_string"]
 

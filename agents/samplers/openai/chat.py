@@ -1,7 +1,7 @@
 """A model behind /chat/completions or /responses as a black box: messages in, text out.
 
 It serves evaluation and demonstrations. There are no token ids and no log-probabilities, so nothing that it answers can
-be trained on as its own samples; `turnwise.agents.samplers.openai.tokens` does that where the server allows it.
+be trained on as its own samples; `turncredit.agents.samplers.openai.tokens` does that where the server allows it.
 
 Servers remove stop strings from the text. One that says which it was (vLLM and SGLang do) gets it appended, so that the
 parser reads what the model wrote. The message of an answer is sent back with the next prompt as it came.
@@ -12,29 +12,29 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.weights import Weights
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
-from turnwise.agents.samplers.openai.answers import chat_failure_in, read_answer, stop_string
-from turnwise.agents.samplers.openai.client import DEFAULT_URL
-from turnwise.agents.samplers.openai.failures import ContentRefused
-from turnwise.agents.samplers.openai.messages import (
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.weights import Weights
+from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
+from turncredit.agents.samplers.openai.answers import chat_failure_in, read_answer, stop_string
+from turncredit.agents.samplers.openai.client import DEFAULT_URL
+from turncredit.agents.samplers.openai.failures import ContentRefused
+from turncredit.agents.samplers.openai.messages import (
     described_tools,
     native_messages,
     plain_messages,
     text_with_calls,
     with_data_urls,
 )
-from turnwise.agents.samplers.openai.options import OpenAIOptions
-from turnwise.agents.samplers.openai.responses import (
+from turncredit.agents.samplers.openai.options import OpenAIOptions
+from turncredit.agents.samplers.openai.responses import (
     chat_answer,
     cut_at_stop,
     response_failure_in,
     responses_request,
 )
-from turnwise.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
-from turnwise.agents.samplers.seeds import request_seed
+from turncredit.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
+from turncredit.agents.samplers.seeds import request_seed
 
 __all__ = ["OpenAIChat"]
 

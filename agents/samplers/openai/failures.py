@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.json_types import JsonObject
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.json_types import JsonObject
 
 __all__ = ["ContentRefused", "Failure", "backoff", "error_in", "failure_of", "retry_after"]
 

@@ -1,6 +1,6 @@
 """Messages in the form of the OpenAI API: images as data URLs, and native tool calls.
 
-An agent reads and writes tool calls as text, in one of the formats of `turnwise.tools.functions`. With native tool
+An agent reads and writes tool calls as text, in one of the formats of `turncredit.tools.functions`. With native tool
 calls the server writes them as data instead. Then the calls of an answer become the text that the environment reads,
 and its result for each call goes back in a message of the role "tool". Results are never taken from a text, since they
 may contain any text that would separate them.
@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.png import encode_png
-from turnwise.agents.prompts.dialogue import Message
-from turnwise.agents.prompts.prompt import Exchange, View
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.openai.answers import REASONING_FIELDS
-from turnwise.tools.functions import Call, call_format
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.png import encode_png
+from turncredit.agents.prompts.dialogue import Message
+from turncredit.agents.prompts.prompt import Exchange, View
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.openai.answers import REASONING_FIELDS
+from turncredit.tools.functions import Call, call_format
 
 __all__ = ["data_url", "described_tools", "native_messages", "plain_messages", "text_with_calls", "with_data_urls"]
 

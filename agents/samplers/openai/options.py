@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.openai.client import base_url
-from turnwise.registry import suggest
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.openai.client import base_url
+from turncredit.registry import suggest
 
 __all__ = ["OpenAIOptions", "check_settings"]
 

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.samplers.openai.client import OpenAIClient
-from turnwise.agents.samplers.weight_pieces import Piece
-from turnwise.agents.samplers.weight_transfer import GLOO, GlooSender, IpcSender, WeightSender
+from turncredit.agents.errors import EngineFailed, SamplerError
+from turncredit.agents.samplers.openai.client import OpenAIClient
+from turncredit.agents.samplers.weight_pieces import Piece
+from turncredit.agents.samplers.weight_transfer import GLOO, GlooSender, IpcSender, WeightSender
 
 __all__ = ["ServedEngine", "ServedPhases", "make_sender", "meet_engine"]
 
@@ -51,7 +51,7 @@ async def meet_engine(client: OpenAIClient, transfer: str) -> ServedEngine:
     )
     if engine.backend != BACKENDS[transfer]:
         raise EngineFailed(
-            f'{client.root} was not started for transfer = "{transfer}": start it with `turnwise serve model MODEL '
+            f'{client.root} was not started for transfer = "{transfer}": start it with `turncredit serve model MODEL '
             f"transfer={transfer}`"
         )
     return engine

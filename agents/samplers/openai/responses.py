@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.samplers.openai.failures import Failure, error_in
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.samplers.openai.failures import Failure, error_in
 
 __all__ = ["chat_answer", "cut_at_stop", "response_failure_in", "responses_request"]
 

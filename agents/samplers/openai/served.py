@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 
-from turnwise.agents.errors import RequestFailed, SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
-from turnwise.agents.samplers.openai.client import DEFAULT_URL, ApiKey, OpenAIClient, base_url
-from turnwise.agents.samplers.openai.options import OpenAIOptions
-from turnwise.agents.samplers.token_requests import refuse_annealing
-from turnwise.agents.trajectory import Extra
+from turncredit.agents.errors import RequestFailed, SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.samplers.background import BackgroundLoop
+from turncredit.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
+from turncredit.agents.samplers.openai.client import DEFAULT_URL, ApiKey, OpenAIClient, base_url
+from turncredit.agents.samplers.openai.options import OpenAIOptions
+from turncredit.agents.samplers.token_requests import refuse_annealing
+from turncredit.agents.trajectory import Extra
 
 __all__ = ["ServedModel", "answer_bytes", "choice_of"]
 
@@ -36,7 +36,7 @@ class ServedModel(Sampler):
         self.options = options
         self.context = settings.context
         self._model = options.model or settings.model
-        self._background = BackgroundLoop("turnwise-openai")
+        self._background = BackgroundLoop("turncredit-openai")
         self._client = OpenAIClient(
             base_url(settings.url or DEFAULT_URL),
             ApiKey(options.key_variable),

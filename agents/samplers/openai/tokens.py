@@ -11,19 +11,19 @@ import asyncio
 from collections.abc import Mapping, Sequence, Sized
 from typing import cast
 
-from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.tokenization import answer_text, codec_of
-from turnwise.agents.models.weights import Weights
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
-from turnwise.agents.samplers.openai.answers import failure_in
-from turnwise.agents.samplers.openai.options import OpenAIOptions
-from turnwise.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
-from turnwise.agents.samplers.openai.weights import ServedWeights
-from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.samplers.token_requests import check_prompt, check_sample, first_stop, stop_strings
-from turnwise.agents.trajectory import Finish, version_switches
-from turnwise.registry import suggest
+from turncredit.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.tokenization import answer_text, codec_of
+from turncredit.agents.models.weights import Weights
+from turncredit.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turncredit.agents.samplers.openai.answers import failure_in
+from turncredit.agents.samplers.openai.options import OpenAIOptions
+from turncredit.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
+from turncredit.agents.samplers.openai.weights import ServedWeights
+from turncredit.agents.samplers.seeds import request_seed
+from turncredit.agents.samplers.token_requests import check_prompt, check_sample, first_stop, stop_strings
+from turncredit.agents.trajectory import Finish, version_switches
+from turncredit.registry import suggest
 
 __all__ = ["OpenAITokens"]
 

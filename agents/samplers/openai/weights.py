@@ -15,20 +15,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.weights import Weights, WeightSource
-from turnwise.agents.samplers.openai.client import OpenAIClient
-from turnwise.agents.samplers.openai.options import OpenAIOptions
-from turnwise.agents.samplers.openai.phases import ServedEngine, ServedPhases, make_sender, meet_engine
-from turnwise.agents.samplers.weight_files import new_folder, write_adapter, write_tensors
-from turnwise.agents.samplers.weight_pieces import dtype_of, pieces_of
-from turnwise.agents.samplers.weight_transfer import WeightSender
+from turncredit.agents.errors import EngineFailed, SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.models.weights import Weights, WeightSource
+from turncredit.agents.samplers.openai.client import OpenAIClient
+from turncredit.agents.samplers.openai.options import OpenAIOptions
+from turncredit.agents.samplers.openai.phases import ServedEngine, ServedPhases, make_sender, meet_engine
+from turncredit.agents.samplers.weight_files import new_folder, write_adapter, write_tensors
+from turncredit.agents.samplers.weight_pieces import dtype_of, pieces_of
+from turncredit.agents.samplers.weight_transfer import WeightSender
 
 __all__ = ["ServedWeights"]
 
-WEIGHTS = "start it with `turnwise serve model`, or vLLM with VLLM_SERVER_DEV_MODE=1"
-ADAPTERS = "start it with `turnwise serve model MODEL enable_lora=true`, or vLLM with --enable-lora and "
+WEIGHTS = "start it with `turncredit serve model`, or vLLM with VLLM_SERVER_DEV_MODE=1"
+ADAPTERS = "start it with `turncredit serve model MODEL enable_lora=true`, or vLLM with --enable-lora and "
 ADAPTERS += "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
 
 
@@ -49,7 +49,7 @@ class ServedWeights:
         self.lost = False
         """Whether the engine has no complete weights, until a load brings them."""
         self._adapter = ""
-        self._name = f"turnwise-{uuid4().hex[:8]}"  # a server may still have adapters of others, under their names
+        self._name = f"turncredit-{uuid4().hex[:8]}"  # a server may still have adapters of others, under their names
 
     async def load(self, weights: Weights, version: int) -> str:
         """Load new weights, and return the name of their adapter; "" for a whole model.
@@ -113,7 +113,7 @@ class ServedWeights:
         """Write weights, of these shapes, into a temporary folder, load them from there, and remove it."""
         shared = self._options.folder
         try:
-            folder = Path(tempfile.mkdtemp(prefix="turnwise-", dir=shared)) if shared else new_folder(shapes)
+            folder = Path(tempfile.mkdtemp(prefix="turncredit-", dir=shared)) if shared else new_folder(shapes)
             folder.chmod(0o755)  # the server may belong to another user
         except OSError as error:
             raise SamplerError(f"new weights cannot be written into {shared}: {error.strerror}") from error

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from turnwise.agents.samplers.transformers.cache_pages import PageTable
-from turnwise.agents.samplers.transformers.decoding import Decoder
-from turnwise.agents.samplers.transformers.expert_pages import ExpertPages
-from turnwise.agents.samplers.transformers.expert_routing import Routers
-from turnwise.agents.samplers.transformers.graph_capture import Capture
-from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
-from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache, to_device
-from turnwise.agents.samplers.transformers.paged_attention import NAME, PagedAccess, attention_of, make_access
-from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, NewRow, pass_groups, share_prompts
-from turnwise.agents.samplers.transformers.step_access import StepAccess
-from turnwise.agents.samplers.transformers.step_graphs import CaptureFailed, PassSize, StepGraphs, StepRow
-from turnwise.agents.token_experts import Experts
+from turncredit.agents.samplers.transformers.cache_pages import PageTable
+from turncredit.agents.samplers.transformers.decoding import Decoder
+from turncredit.agents.samplers.transformers.expert_pages import ExpertPages
+from turncredit.agents.samplers.transformers.expert_routing import Routers
+from turncredit.agents.samplers.transformers.graph_capture import Capture
+from turncredit.agents.samplers.transformers.image_tokens import ImageTokens
+from turncredit.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache, to_device
+from turncredit.agents.samplers.transformers.paged_attention import NAME, PagedAccess, attention_of, make_access
+from turncredit.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, NewRow, pass_groups, share_prompts
+from turncredit.agents.samplers.transformers.step_access import StepAccess
+from turncredit.agents.samplers.transformers.step_graphs import CaptureFailed, PassSize, StepGraphs, StepRow
+from turncredit.agents.token_experts import Experts
 
 
 class CachedDecoder(Decoder):

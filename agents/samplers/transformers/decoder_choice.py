@@ -15,16 +15,16 @@ from typing import Any
 
 import torch
 
-from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turnwise.agents.samplers.transformers.decoding import Decoder, UncachedDecoder
-from turnwise.agents.samplers.transformers.graph_capture import Capture, CudaCapture
-from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
-from turnwise.agents.samplers.transformers.kvcache import attention_window, unsupported_reason
-from turnwise.agents.vision.untyped import Model
-from turnwise.registry import suggest
+from turncredit.agents.device_memory import DeviceMemory
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
+from turncredit.agents.samplers.transformers.decoding import Decoder, UncachedDecoder
+from turncredit.agents.samplers.transformers.graph_capture import Capture, CudaCapture
+from turncredit.agents.samplers.transformers.image_tokens import ImageTokens
+from turncredit.agents.samplers.transformers.kvcache import attention_window, unsupported_reason
+from turncredit.agents.vision.untyped import Model
+from turncredit.registry import suggest
 
 SMALL = 256 * 2**20
 """Bytes of a cache that may hold every sequence in one page of the whole context, which needs no bookkeeping."""

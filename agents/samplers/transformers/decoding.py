@@ -1,8 +1,8 @@
 """Decoders: the logits of the next token of many sequences. The one in this module has no KV cache.
 
 `UncachedDecoder` computes every sequence from its beginning, which is slow but correct for any causal language model.
-`turnwise.agents.samplers.transformers.cached_decoding` computes new tokens only, and
-`turnwise.agents.samplers.transformers.decoder_choice` chooses the fastest that is correct for a model.
+`turncredit.agents.samplers.transformers.cached_decoding` computes new tokens only, and
+`turncredit.agents.samplers.transformers.decoder_choice` chooses the fastest that is correct for a model.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from turnwise.agents.samplers.transformers.expert_routing import Routers
-from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
-from turnwise.agents.samplers.transformers.paged_attention import attention_of
-from turnwise.agents.token_experts import Experts
-from turnwise.agents.vision.image_reader import TYPES
-from turnwise.agents.vision.untyped import Model
+from turncredit.agents.samplers.transformers.expert_routing import Routers
+from turncredit.agents.samplers.transformers.image_tokens import ImageTokens
+from turncredit.agents.samplers.transformers.paged_attention import attention_of
+from turncredit.agents.token_experts import Experts
+from turncredit.agents.vision.image_reader import TYPES
+from turncredit.agents.vision.untyped import Model
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnwise.agents.samplers.transformers.expert_routing import Routers
-from turnwise.agents.samplers.transformers.kvcache import NewTokens, to_device
-from turnwise.agents.token_experts import Experts
+from turncredit.agents.samplers.transformers.expert_routing import Routers
+from turncredit.agents.samplers.transformers.kvcache import NewTokens, to_device
+from turncredit.agents.token_experts import Experts
 
 
 class ExpertPages:

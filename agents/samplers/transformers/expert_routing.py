@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.token_experts import experts_dtype
+from turncredit.agents.errors import ModelError
+from turncredit.agents.token_experts import experts_dtype
 
 Choose = Callable[[int, Tensor], Tensor]
 """Returns the experts of the tokens of a pass, int64 [N, K], given the number of the router's layer among those with a

@@ -3,10 +3,10 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from turnwise.agents.models.tokenization import Decode
-from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.token_requests import stop_strings
-from turnwise.agents.token_experts import Experts
+from turncredit.agents.models.tokenization import Decode
+from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.samplers.token_requests import stop_strings
+from turncredit.agents.token_experts import Experts
 
 
 @dataclass(slots=True, eq=False)

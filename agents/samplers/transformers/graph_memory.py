@@ -7,9 +7,9 @@ of a graph is not counted.
 
 from __future__ import annotations
 
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.model_facts import BYTES
-from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.model_facts import BYTES
+from turncredit.agents.samplers.transformers.pass_planning import PREFILL_TOKENS
 
 __all__ = ["WORKSPACE", "graph_bytes"]
 

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import ModelError, RequestFailed, StoreError
-from turnwise.agents.models.tokenization import codec_of
-from turnwise.agents.samplers.transformers.kvcache import to_device
-from turnwise.agents.vision.untyped import Model
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import ModelError, RequestFailed, StoreError
+from turncredit.agents.models.tokenization import codec_of
+from turncredit.agents.samplers.transformers.kvcache import to_device
+from turncredit.agents.vision.untyped import Model
 
 if TYPE_CHECKING:
-    from turnwise.agents.vision.image_reader import ImageReader
+    from turncredit.agents.vision.image_reader import ImageReader
 
 __all__ = ["ImageTokens"]
 

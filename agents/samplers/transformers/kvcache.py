@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from turnwise.agents.models.rotary import rotary_limit
+from turncredit.agents.models.rotary import rotary_limit
 
 GROWTH = 1.5
 """Factor by which the blocks grow."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.checkpoint_layout import in_module_layout
-from turnwise.agents.models.lora_folders import merge
-from turnwise.agents.models.weights import WeightSource, has_adapter, named_tensors, require_plain_adapter
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.models.checkpoint_layout import in_module_layout
+from turncredit.agents.models.lora_folders import merge
+from turncredit.agents.models.weights import WeightSource, has_adapter, named_tensors, require_plain_adapter
 
 
 def copy_model(model: Any, device: torch.device, dtype: torch.dtype) -> Any:

@@ -23,10 +23,10 @@ import numpy as np
 import torch
 from transformers import AttentionInterface
 
-from turnwise.agents.samplers.transformers.kvcache import NewTokens, PagedCache, to_device
-from turnwise.agents.samplers.transformers.step_access import StepAccess
+from turncredit.agents.samplers.transformers.kvcache import NewTokens, PagedCache, to_device
+from turncredit.agents.samplers.transformers.step_access import StepAccess
 
-NAME = "turnwise_paged"
+NAME = "turncredit_paged"
 """Name of the attention function in transformers."""
 
 JOINED = 16

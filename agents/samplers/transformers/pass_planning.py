@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from turnwise.agents.samplers.transformers.cache_pages import CachedSequence, shared_length
+from turncredit.agents.samplers.transformers.cache_pages import CachedSequence, shared_length
 
 PREFILL_TOKENS = 4096
 """Maximum number of tokens, including padding, of one prefill pass."""

@@ -8,7 +8,8 @@ On CUDA, passes are replayed as CUDA graphs where the model allows it: those of 
 in which short prompts are computed as well.
 
 Completions hold the sampled ids, which are never tokenized again, and their log-probabilities under the distribution
-that they were sampled from, after temperature and nucleus (see `turnwise.agents.samplers.transformers.token_sampling`).
+that they were sampled from, after temperature and nucleus (see
+`turncredit.agents.samplers.transformers.token_sampling`).
 
 Not included: speculative decoding, beam search, constrained decoding, several devices, several adapters at once.
 """
@@ -22,27 +23,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from turnwise.agents.errors import RequestFailed, SamplerError
-from turnwise.agents.models.model_folder import dtype_of, find_model, load_model, load_tokenizer
-from turnwise.agents.models.tokenization import answer_text, exact_decoder
-from turnwise.agents.models.weights import Weights, base_model, has_adapter
-from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
-from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
-from turnwise.agents.samplers.transformers.decoder_choice import (
+from turncredit.agents.errors import RequestFailed, SamplerError
+from turncredit.agents.models.model_folder import dtype_of, find_model, load_model, load_tokenizer
+from turncredit.agents.models.tokenization import answer_text, exact_decoder
+from turncredit.agents.models.weights import Weights, base_model, has_adapter
+from turncredit.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
+from turncredit.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
+from turncredit.agents.samplers.transformers.decoder_choice import (
     check_attention,
     check_compile,
     check_settings,
     default_memory,
     make_decoder,
 )
-from turnwise.agents.samplers.transformers.decoding import DecodingCounts
-from turnwise.agents.samplers.transformers.expert_routing import Routers
-from turnwise.agents.samplers.transformers.generation import Generation
-from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
-from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
-from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
-from turnwise.agents.trajectory import version_switches
-from turnwise.agents.vision.image_reader import reader_of
+from turncredit.agents.samplers.transformers.decoding import DecodingCounts
+from turncredit.agents.samplers.transformers.expert_routing import Routers
+from turncredit.agents.samplers.transformers.generation import Generation
+from turncredit.agents.samplers.transformers.image_tokens import ImageTokens
+from turncredit.agents.samplers.transformers.module_copy import copy_model, fill_model
+from turncredit.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
+from turncredit.agents.trajectory import version_switches
+from turncredit.agents.vision.image_reader import reader_of
 
 QUIET_ROUNDS = 3
 """Rounds of the event loop without a new request after which nothing else is expected to run."""
@@ -100,7 +101,7 @@ class TransformersSampler(Sampler):
             concurrency: maximum number of requests in one batch.
             context: maximum number of tokens of prompt and response; None: as many as the model has positions.
             kv_cache_gib: maximum memory of the KV cache in GiB; 0: see
-                `turnwise.agents.samplers.transformers.decoder_choice.default_memory`.
+                `turncredit.agents.samplers.transformers.decoder_choice.default_memory`.
             dtype: type that the model is computed in; "": its own. Log-probabilities are computed in float32.
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
             compile: compile the model with torch.compile (CUDA only); the first passes then take minutes.

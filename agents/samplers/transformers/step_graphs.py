@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from turnwise.agents.samplers.transformers.graph_capture import Capture
-from turnwise.agents.samplers.transformers.kvcache import PagedCache
-from turnwise.agents.samplers.transformers.step_access import StepAccess, StepAttention, attend_gathered
+from turncredit.agents.samplers.transformers.graph_capture import Capture
+from turncredit.agents.samplers.transformers.kvcache import PagedCache
+from turncredit.agents.samplers.transformers.step_access import StepAccess, StepAttention, attend_gathered
 
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, StepAccess], torch.Tensor]
 """Returns the logits [K, V] after the tokens at places int64 [K], for ids and positions, int64 [1, N]."""
@@ -295,7 +295,7 @@ def step_attention(device: torch.device, width: int) -> StepAttention:
     if device.type != "cuda" or width < 16 or width & (width - 1):
         return attend_gathered
     try:
-        from turnwise.agents.samplers.transformers.page_kernel import attend_pages
+        from turncredit.agents.samplers.transformers.page_kernel import attend_pages
     except ImportError:  # torch for CUDA comes with Triton, but not on every system
         return attend_gathered
     return attend_pages

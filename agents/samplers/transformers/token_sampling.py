@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from turnwise.agents.samplers.transformers.kvcache import to_device
+from turncredit.agents.samplers.transformers.kvcache import to_device
 
 LARGE = 4096
 """Vocabularies of more tokens are sampled in two steps, and their nucleus is looked for among the most probable ones:

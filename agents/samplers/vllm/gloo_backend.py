@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.vllm.layer_reload import LayerReload, Layers
-from turnwise.agents.samplers.weight_pieces import Piece
-from turnwise.agents.samplers.weight_transfer import GLOO, GroupPlace, ProcessGroup, join, received
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.samplers.vllm.layer_reload import LayerReload, Layers
+from turncredit.agents.samplers.weight_pieces import Piece
+from turncredit.agents.samplers.weight_transfer import GLOO, GroupPlace, ProcessGroup, join, received
 
 if TYPE_CHECKING:
     import torch

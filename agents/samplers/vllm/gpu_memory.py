@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.model_facts import BYTES
-from turnwise.agents.samplers.weight_pieces import BUCKET
+from turncredit.agents.errors import EngineFailed, SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.model_facts import BYTES
+from turncredit.agents.samplers.weight_pieces import BUCKET
 
 __all__ = ["EngineMemory", "EngineSize", "engine_memory", "requested_bytes", "require_start", "shared_buffer_bytes"]
 

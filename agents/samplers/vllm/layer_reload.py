@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from turnwise.agents.errors import SamplerError
+from turncredit.agents.errors import SamplerError
 
 if TYPE_CHECKING:
     import torch

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.models.checkpoint_layout import ignored_names
-from turnwise.agents.models.weights import Weights, WeightSource
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.vllm.arguments import transfer_and_cards
-from turnwise.agents.samplers.vllm.engine import VLLMEngine
-from turnwise.agents.samplers.vllm.transfer_choice import AUTO, make_sender, transfer_of
-from turnwise.agents.samplers.weight_files import (
+from turncredit.agents.errors import EngineFailed, SamplerError
+from turncredit.agents.models.checkpoint_layout import ignored_names
+from turncredit.agents.models.weights import Weights, WeightSource
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.vllm.arguments import transfer_and_cards
+from turncredit.agents.samplers.vllm.engine import VLLMEngine
+from turncredit.agents.samplers.vllm.transfer_choice import AUTO, make_sender, transfer_of
+from turncredit.agents.samplers.weight_files import (
     check_adapter,
     check_adapter_shapes,
     check_shapes,
@@ -29,8 +29,8 @@ from turnwise.agents.samplers.weight_files import (
     shapes_of,
     write_tensors,
 )
-from turnwise.agents.samplers.weight_pieces import Piece, pieces_of
-from turnwise.agents.samplers.weight_transfer import WeightSender
+from turncredit.agents.samplers.weight_pieces import Piece, pieces_of
+from turncredit.agents.samplers.weight_transfer import WeightSender
 
 __all__ = ["EngineWeights"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from turnwise.agents.errors import SamplerError
+from turncredit.agents.errors import SamplerError
 
 if TYPE_CHECKING:
     import torch

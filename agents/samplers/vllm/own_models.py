@@ -1,22 +1,22 @@
-"""Models of turnwise's own, which vLLM and transformers do not know by themselves.
+"""Models of turncredit's own, which vLLM and transformers do not know by themselves.
 
 The entry point `vllm.general_plugins` of the package lets each of vLLM's processes call `register_models`.
 """
 
 from __future__ import annotations
 
-from turnwise.agents.json_types import JsonObject
+from turncredit.agents.json_types import JsonObject
 
 __all__ = ["architecture_of", "register_models"]
 
-ARCHITECTURE = "TurnwiseScreenLlava"
-TOWER = "turnwise_screen_tower"
-"""Type of the image encoder `turnwise.agents.vision.screen_tower`."""
-CLASS = "turnwise.agents.samplers.vllm.screen_model:ScreenLlava"
+ARCHITECTURE = "TurncreditScreenLlava"
+TOWER = "turncredit_screen_tower"
+"""Type of the image encoder `turncredit.agents.vision.screen_tower`."""
+CLASS = "turncredit.agents.samplers.vllm.screen_model:ScreenLlava"
 
 
 def architecture_of(config: JsonObject) -> JsonObject:
-    """Return the changes with which vLLM reads the configuration of a model of turnwise's own; {} for other models.
+    """Return the changes with which vLLM reads the configuration of a model of turncredit's own; {} for other models.
 
     Args:
         config: config.json of the model.
@@ -29,6 +29,6 @@ def register_models() -> None:
     """Let vLLM and transformers know them in this process."""
     from vllm import ModelRegistry
 
-    import turnwise.agents.vision.screen_tower  # noqa: F401 - transformers knows it from here on
+    import turncredit.agents.vision.screen_tower  # noqa: F401 - transformers knows it from here on
 
     ModelRegistry.register_model(ARCHITECTURE, CLASS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from turnwise.agents.errors import EngineFailed
-from turnwise.agents.samplers.vllm.engine import VLLMEngine
+from turncredit.agents.errors import EngineFailed
+from turncredit.agents.samplers.vllm.engine import VLLMEngine
 
 __all__ = ["EnginePhases"]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import ModelError, RequestFailed, SamplerError, StoreError
-from turnwise.agents.samplers.base import Request
-from turnwise.agents.vision.image_reader import ImageReader
-from turnwise.agents.vision.untyped import Processor
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import ModelError, RequestFailed, SamplerError, StoreError
+from turncredit.agents.samplers.base import Request
+from turncredit.agents.vision.image_reader import ImageReader
+from turncredit.agents.vision.untyped import Processor
 
 if TYPE_CHECKING:
     import torch

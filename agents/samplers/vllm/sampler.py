@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.models.model_folder import find_model, load_tokenizer
-from turnwise.agents.models.tokenization import answer_text, exact_decoder
-from turnwise.agents.models.weights import Weights
-from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
-from turnwise.agents.samplers.routing import Engine, EngineState, Routes
-from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.samplers.token_requests import (
+from turncredit.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turncredit.agents.models.model_folder import find_model, load_tokenizer
+from turncredit.agents.models.tokenization import answer_text, exact_decoder
+from turncredit.agents.models.weights import Weights
+from turncredit.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
+from turncredit.agents.samplers.routing import Engine, EngineState, Routes
+from turncredit.agents.samplers.seeds import request_seed
+from turncredit.agents.samplers.token_requests import (
     check_prompt,
     check_sample,
     check_sampling,
@@ -27,18 +27,18 @@ from turnwise.agents.samplers.token_requests import (
     refuse_annealing,
     stop_strings,
 )
-from turnwise.agents.samplers.vllm.answer import PartialAnswer
-from turnwise.agents.samplers.vllm.arguments import (
+from turncredit.agents.samplers.vllm.answer import PartialAnswer
+from turncredit.agents.samplers.vllm.arguments import (
     engine_arguments,
     replicas_of,
     require_package,
     sleep_level,
 )
-from turnwise.agents.samplers.vllm.engine import VLLMEngine
-from turnwise.agents.samplers.vllm.loading import EngineWeights
-from turnwise.agents.samplers.vllm.prompt_images import PromptImages
-from turnwise.agents.trajectory import version_switches
-from turnwise.agents.vision.image_reader import reader_of
+from turncredit.agents.samplers.vllm.engine import VLLMEngine
+from turncredit.agents.samplers.vllm.loading import EngineWeights
+from turncredit.agents.samplers.vllm.prompt_images import PromptImages
+from turncredit.agents.trajectory import version_switches
+from turncredit.agents.vision.image_reader import reader_of
 
 __all__ = ["VLLMSampler"]
 

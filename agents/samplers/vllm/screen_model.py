@@ -1,7 +1,8 @@
-"""The new small policy that sees as a model of vLLM: its LLaVA around turnwise's image encoder for screens.
+"""The new small policy that sees as a model of vLLM: its LLaVA around turncredit's image encoder for screens.
 
 vLLM's own LLaVA takes the image encoders of CLIP, SigLIP and Pixtral. This one differs from it in the encoder, in the
-number of its vectors, and in images that need not be square. `turnwise.agents.samplers.vllm.own_models` makes it known.
+number of its vectors, and in images that need not be square. `turncredit.agents.samplers.vllm.own_models` makes it
+known.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.parse import ImageSize
 from vllm.multimodal.processing import ProcessorInputs
 
-from turnwise.agents.vision.screen_tower import ScreenTower
+from turncredit.agents.vision.screen_tower import ScreenTower
 
 if TYPE_CHECKING:
     from torch import Tensor

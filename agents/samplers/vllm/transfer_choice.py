@@ -12,11 +12,11 @@ import math
 import os
 from dataclasses import dataclass
 
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.json_types import JsonObject
-from turnwise.agents.samplers.vllm.engine import VLLMEngine
-from turnwise.agents.samplers.vllm.phases import EnginePhases
-from turnwise.agents.samplers.weight_transfer import GLOO, GlooSender, IpcSender, NcclSender, WeightSender
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.json_types import JsonObject
+from turncredit.agents.samplers.vllm.engine import VLLMEngine
+from turncredit.agents.samplers.vllm.phases import EnginePhases
+from turncredit.agents.samplers.weight_transfer import GLOO, GlooSender, IpcSender, NcclSender, WeightSender
 
 __all__ = [
     "AUTO",

@@ -1,4 +1,4 @@
-"""What vLLM's workers learn from turnwise: to load new weights and adapters, and to end with the process they serve.
+"""What vLLM's workers learn from turncredit: to load new weights and adapters, and to end with the process they serve.
 
 Importing this module makes our backend of vLLM's weight transfer known to the worker that it extends.
 """
@@ -15,13 +15,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from turnwise.agents.models.checkpoint_layout import ignored_names
-from turnwise.agents.models.weights import named_tensors
-from turnwise.agents.samplers.shared_buffer import rebuild_arguments
-from turnwise.agents.samplers.vllm.gloo_backend import Described, Model, register_backend
-from turnwise.agents.samplers.vllm.layer_reload import LayerReload
-from turnwise.agents.samplers.vllm.memory_adapters import AdapterManager, add_adapter
-from turnwise.agents.samplers.weight_files import check_shapes, shapes_of, unpacked
+from turncredit.agents.models.checkpoint_layout import ignored_names
+from turncredit.agents.models.weights import named_tensors
+from turncredit.agents.samplers.shared_buffer import rebuild_arguments
+from turncredit.agents.samplers.vllm.gloo_backend import Described, Model, register_backend
+from turncredit.agents.samplers.vllm.layer_reload import LayerReload
+from turncredit.agents.samplers.vllm.memory_adapters import AdapterManager, add_adapter
+from turncredit.agents.samplers.weight_files import check_shapes, shapes_of, unpacked
 
 if TYPE_CHECKING:
     import torch

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from turnwise.envs.android.actions import BadAction, parse
-from turnwise.envs.android.elements import ScreenElement, folded
-from turnwise.envs.android.performing import perform
-from turnwise.envs.android.site.inputs import Input
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.phone.screen.keyboard import KEYBOARD_MODE
-from turnwise.phone.toolkit.forms import keep_value
-from turnwise.phone.toolkit.state import State
-from turnwise.tools.android.device import DeviceError
+from turncredit.envs.android.actions import BadAction, parse
+from turncredit.envs.android.elements import ScreenElement, folded
+from turncredit.envs.android.performing import perform
+from turncredit.envs.android.site.inputs import Input
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.phone.screen.keyboard import KEYBOARD_MODE
+from turncredit.phone.toolkit.forms import keep_value
+from turncredit.phone.toolkit.state import State
+from turncredit.tools.android.device import DeviceError
 
 __all__ = ["Written", "in_words", "only_the_cursor", "write"]
 

@@ -13,7 +13,7 @@
     POST /save                     the episode as a demonstration
 
 A POST has a JSON object as its body and answers with {"state", "result"}, or with {"detail": sentence}.
-`turnwise.processes.serving` runs the application, and keeps other web sites away. Files are looked up by name in a
+`turncredit.processes.serving` runs the application, and keeps other web sites away. Files are looked up by name in a
 table, never by path.
 """
 
@@ -28,17 +28,17 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from turnwise.envs.android.site.inputs import read_input
-from turnwise.envs.android.site.player import Choice, NotNow, PhonePlayer, catalogue
-from turnwise.envs.android.values import JsonObject
-from turnwise.envs.errors import EnvError
+from turncredit.envs.android.site.inputs import read_input
+from turncredit.envs.android.site.player import Choice, NotNow, PhonePlayer, catalogue
+from turncredit.envs.android.values import JsonObject
+from turncredit.envs.errors import EnvError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "the page needs fastapi: pip install 'turnwise[serve,android]'"
+_MISSING: Final = "the page needs fastapi: pip install 'turncredit[serve,android]'"
 _LOG: Final = logging.getLogger(__name__)
 _MAX_BODY: Final = 1 << 16
 _LOOK: Final = 0.04  # seconds between looks for something new
@@ -78,7 +78,7 @@ def create_app(player: PhonePlayer) -> FastAPI:
         from fastapi.responses import StreamingResponse
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
-    app = FastAPI(title="turnwise phone", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="turncredit phone", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.player, app.state.max_body = player, _MAX_BODY
     files = _files()
 
@@ -158,7 +158,7 @@ def _closing(request: Request) -> bool:
 
 def _files() -> dict[str, tuple[str, bytes]]:
     """Return type and content of the files by path."""
-    page = resources.files("turnwise.envs.android.site") / "page"
+    page = resources.files("turncredit.envs.android.site") / "page"
     files = {f"/{file.name}": file for file in page.iterdir() if file.name.rpartition(".")[2] in _TYPES}
     files["/"] = files.pop("/index.html")
     if find_spec("font_roboto") is not None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.errors import EnvError
-from turnwise.phone.phone import Phone
-from turnwise.phone.screen.keys import KEY_CODES
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.envs.errors import EnvError
+from turncredit.phone.phone import Phone
+from turncredit.phone.screen.keys import KEY_CODES
 
 __all__ = ["KEYS", "BadInput", "Input", "do", "placed", "read_input"]
 

@@ -11,21 +11,21 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from turnwise.envs.android.actions import BadAction, parse
-from turnwise.envs.android.elements import ScreenElement, folded
-from turnwise.envs.android.performing import perform
-from turnwise.envs.android.phones import task_phone
-from turnwise.envs.android.site.action_writer import Written, in_words, only_the_cursor, write
-from turnwise.envs.android.site.inputs import Input, do, placed
-from turnwise.envs.android.site.reasons import for_people
-from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
-from turnwise.envs.android.tasks.judge import Verdict
-from turnwise.envs.android.tasks.template import SPLITS, all_templates, split_of
-from turnwise.envs.android.values import JsonObject
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.phone.adb.server import AdbServer
-from turnwise.phone.phone import Phone
+from turncredit.envs.android.actions import BadAction, parse
+from turncredit.envs.android.elements import ScreenElement, folded
+from turncredit.envs.android.performing import perform
+from turncredit.envs.android.phones import task_phone
+from turncredit.envs.android.site.action_writer import Written, in_words, only_the_cursor, write
+from turncredit.envs.android.site.inputs import Input, do, placed
+from turncredit.envs.android.site.reasons import for_people
+from turncredit.envs.android.task_source import SimulatedTask, SimulatedTasks
+from turncredit.envs.android.tasks.judge import Verdict
+from turncredit.envs.android.tasks.template import SPLITS, all_templates, split_of
+from turncredit.envs.android.values import JsonObject
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.phone.adb.server import AdbServer
+from turncredit.phone.phone import Phone
 
 __all__ = ["LARGEST_SEED", "Choice", "NotNow", "PhonePlayer", "PlayedAction", "Save", "catalogue"]
 

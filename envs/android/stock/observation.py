@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnwise.envs.android.tasks.judge import Content
-from turnwise.phone.toolkit.tables import Columns, Row
-from turnwise.tools.android.device import Device, DeviceError, DeviceLost
+from turncredit.envs.android.tasks.judge import Content
+from turncredit.phone.toolkit.tables import Columns, Row
+from turncredit.tools.android.device import Device, DeviceError, DeviceLost
 
 __all__ = [
     "ADB",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.tools.android.device import Device
-from turnwise.tools.android.node import Node
+from turncredit.tools.android.device import Device
+from turncredit.tools.android.node import Node
 
 __all__ = ["SteadyDevice"]
 

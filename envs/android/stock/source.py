@@ -16,31 +16,31 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from turnwise.envs.android.stock.observation import observe, readable, restore, watched_settings
-from turnwise.envs.android.stock.screen import SteadyDevice
-from turnwise.envs.android.stock.stage import Stage, StockTemplate
-from turnwise.envs.android.stock.templates import STOCK_TEMPLATES
-from turnwise.envs.android.tasks.expert import Writer, as_read
-from turnwise.envs.android.tasks.judge import Content, Verdict, judge
-from turnwise.envs.android.tasks.template import SPLITS, Params, split_of, written_goal
-from turnwise.envs.android.values import Options
-from turnwise.envs.errors import EnvError, NoExpert, UnknownOption, UnknownTask
-from turnwise.envs.validation import choice
-from turnwise.tools.android.adb import AdbDevice
-from turnwise.tools.android.device import Device, DeviceError, DeviceLost
-from turnwise.tools.android.node import write_xml
-from turnwise.tools.android.smart_socket import AdbServerClient
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.android.stock.observation import observe, readable, restore, watched_settings
+from turncredit.envs.android.stock.screen import SteadyDevice
+from turncredit.envs.android.stock.stage import Stage, StockTemplate
+from turncredit.envs.android.stock.templates import STOCK_TEMPLATES
+from turncredit.envs.android.tasks.expert import Writer, as_read
+from turncredit.envs.android.tasks.judge import Content, Verdict, judge
+from turncredit.envs.android.tasks.template import SPLITS, Params, split_of, written_goal
+from turncredit.envs.android.values import Options
+from turncredit.envs.errors import EnvError, NoExpert, UnknownOption, UnknownTask
+from turncredit.envs.validation import choice
+from turncredit.tools.android.adb import AdbDevice
+from turncredit.tools.android.device import Device, DeviceError, DeviceLost
+from turncredit.tools.android.node import write_xml
+from turncredit.tools.android.smart_socket import AdbServerClient
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["APP_PACKAGES", "StockTask", "StockTasks"]
 
 APP_PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Calendar": ("com.google.android.calendar", "com.android.calendar", "org.turnwise.calendar"),
+    "Calendar": ("com.google.android.calendar", "com.android.calendar", "org.turncredit.calendar"),
     "Clock": ("com.google.android.deskclock", "com.android.deskclock"),
-    "Contacts": ("com.google.android.contacts", "com.android.contacts", "org.turnwise.contacts"),
-    "Files": ("com.google.android.documentsui", "com.android.documentsui", "org.turnwise.files"),
-    "Messages": ("com.google.android.apps.messaging", "com.android.messaging", "org.turnwise.messages"),
-    "Phone": ("com.google.android.dialer", "com.android.dialer", "org.turnwise.dialer"),
+    "Contacts": ("com.google.android.contacts", "com.android.contacts", "org.turncredit.contacts"),
+    "Files": ("com.google.android.documentsui", "com.android.documentsui", "org.turncredit.files"),
+    "Messages": ("com.google.android.apps.messaging", "com.android.messaging", "org.turncredit.messages"),
+    "Phone": ("com.google.android.dialer", "com.android.dialer", "org.turncredit.dialer"),
     "Settings": ("com.android.settings",),
 }
 """Stock apps and the packages that they may have."""
@@ -241,7 +241,7 @@ def _claimed(serial: str) -> IO[str]:
         EnvError: somebody else has it.
     """
     name = re.sub(r"[^\w.-]", "_", serial)
-    lock = (Path(tempfile.gettempdir()) / f"turnwise-device-{os.getuid()}-{name}.lock").open("a")
+    lock = (Path(tempfile.gettempdir()) / f"turncredit-device-{os.getuid()}-{name}.lock").open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

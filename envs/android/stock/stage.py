@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from turnwise.envs.android.stock.observation import (
+from turncredit.envs.android.stock.observation import (
     ADB,
     FOLDERS,
     add_contact,
@@ -16,12 +16,12 @@ from turnwise.envs.android.stock.observation import (
     observe,
     shown_rows,
 )
-from turnwise.envs.android.tasks.effects import Effect
-from turnwise.envs.android.tasks.judge import Content
-from turnwise.envs.android.tasks.template import Params
-from turnwise.phone.content.people import person
-from turnwise.tools.android.device import Device, DeviceError
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.android.tasks.effects import Effect
+from turncredit.envs.android.tasks.judge import Content
+from turncredit.envs.android.tasks.template import Params
+from turncredit.phone.content.people import person
+from turncredit.tools.android.device import Device, DeviceError
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["Stage", "StockTemplate"]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from turnwise.envs.android.stock.observation import ADB, FOLDERS
-from turnwise.envs.android.stock.stage import Stage, StockTemplate
-from turnwise.envs.android.tasks.effects import (
+from turncredit.envs.android.stock.observation import ADB, FOLDERS
+from turncredit.envs.android.stock.stage import Stage, StockTemplate
+from turncredit.envs.android.tasks.effects import (
     Answer,
     DeleteRow,
     Effect,
@@ -24,7 +24,7 @@ from turnwise.envs.android.tasks.effects import (
     Shown,
     UpdateRow,
 )
-from turnwise.envs.android.tasks.template import Params
+from turncredit.envs.android.tasks.template import Params
 
 __all__ = ["STOCK_TEMPLATES"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.android.tasks.clock import PACKAGE, open_tab
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turnwise.envs.android.tasks.template import Draw, EffectsFunction, Params, SolveFunction, TaskTemplate
-from turnwise.phone.apps.clock import DAYS
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.envs.android.tasks.clock import PACKAGE, open_tab
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.envs.android.tasks.template import Draw, EffectsFunction, Params, SolveFunction, TaskTemplate
+from turncredit.phone.apps.clock import DAYS
 
 _APPS: Final = ("Clock",)
 _LABELS: Final = (

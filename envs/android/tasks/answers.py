@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.tasks.effects import Answer
+from turncredit.envs.android.tasks.effects import Answer
 
 __all__ = ["KINDS", "is_right", "read_date", "read_number", "read_time"]
 

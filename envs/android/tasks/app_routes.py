@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
-from turnwise.envs.android.tasks.contacts import open_contact
-from turnwise.envs.android.tasks.draw import Draw
-from turnwise.envs.android.tasks.effects import InsertRow
-from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turnwise.phone.apps.contacts import LABELS
-from turnwise.phone.toolkit.app import to_clock
-from turnwise.phone.toolkit.tables import Row
+from turncredit.envs.android.tasks.contacts import open_contact
+from turncredit.envs.android.tasks.draw import Draw
+from turncredit.envs.android.tasks.effects import InsertRow
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.phone.apps.contacts import LABELS
+from turncredit.phone.toolkit.app import to_clock
+from turncredit.phone.toolkit.tables import Row
 
 __all__ = [
     "CALENDAR",
@@ -35,11 +35,11 @@ __all__ = [
     "sent",
 ]
 
-CALENDAR: Final = "org.turnwise.calendar"
-CONTACTS: Final = "org.turnwise.contacts"
-EXPENSES: Final = "org.turnwise.expenses"
-MESSAGES: Final = "org.turnwise.messages"
-TASKS: Final = "org.turnwise.tasks"
+CALENDAR: Final = "org.turncredit.calendar"
+CONTACTS: Final = "org.turncredit.contacts"
+EXPENSES: Final = "org.turncredit.expenses"
+MESSAGES: Final = "org.turncredit.messages"
+TASKS: Final = "org.turncredit.tasks"
 NOTES_FOLDER: Final = "/sdcard/Documents/Notes"
 _INBOX, _SENT = 1, 2
 

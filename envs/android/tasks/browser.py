@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final, Unpack
 
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turnwise.envs.android.tasks.template import (
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,
@@ -18,15 +18,15 @@ from turnwise.envs.android.tasks.template import (
     TaskTemplate,
     TemplateOptions,
 )
-from turnwise.phone.apps.browser import FOLDERS, SWITCHES
-from turnwise.phone.content.people import TOWNS
-from turnwise.phone.toolkit.tables import Row
-from turnwise.phone.web import encyclopedia, news, railway, town_hall, weather
-from turnwise.phone.web.sites import SITES
+from turncredit.phone.apps.browser import FOLDERS, SWITCHES
+from turncredit.phone.content.people import TOWNS
+from turncredit.phone.toolkit.tables import Row
+from turncredit.phone.web import encyclopedia, news, railway, town_hall, weather
+from turncredit.phone.web.sites import SITES
 
 __all__ = ["PACKAGE", "TEMPLATES", "fact_draw", "find_fact", "find_office", "office_draw", "open_site", "weather_draw"]
 
-PACKAGE: Final = "org.turnwise.browser"
+PACKAGE: Final = "org.turncredit.browser"
 _APPS: Final = ("Browser",)
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DESKS: Final = {"room": "Room", "fee": "Fee", "phone": "Phone"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from turnwise.envs.android.tasks.app_routes import (
+from turncredit.envs.android.tasks.app_routes import (
     CONTACTS,
     NOTES_FOLDER,
     add_note,
@@ -16,7 +16,7 @@ from turnwise.envs.android.tasks.app_routes import (
     send_message,
     sent,
 )
-from turnwise.envs.android.tasks.browser import (
+from turncredit.envs.android.tasks.browser import (
     PACKAGE,
     fact_draw,
     find_fact,
@@ -26,10 +26,10 @@ from turnwise.envs.android.tasks.browser import (
     open_site,
     weather_draw,
 )
-from turnwise.envs.android.tasks.contacts import name_of
-from turnwise.envs.android.tasks.effects import DeleteRow, Effect, FileIs, Infeasible, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import (
+from turncredit.envs.android.tasks.contacts import name_of
+from turncredit.envs.android.tasks.effects import DeleteRow, Effect, FileIs, Infeasible, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,
@@ -37,10 +37,10 @@ from turnwise.envs.android.tasks.template import (
     SolveFunction,
     TaskTemplate,
 )
-from turnwise.phone.content.people import STREETS, person
-from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.tables import Value
-from turnwise.phone.web import bistro, forum, news, shop, town_hall
+from turncredit.phone.content.people import STREETS, person
+from turncredit.phone.screen.parts import format_date
+from turncredit.phone.toolkit.tables import Value
+from turncredit.phone.web import bistro, forum, news, shop, town_hall
 
 _APPS: Final = ("Browser",)
 _WISHES: Final = ("A quiet corner please", "One of us eats no nuts", "We bring a small dog", "It is a birthday")

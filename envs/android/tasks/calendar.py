@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from turnwise.envs.android.tasks.calendar_events import (
+from turncredit.envs.android.tasks.calendar_events import (
     NOTES,
     PACKAGE,
     PLACES,
@@ -18,12 +18,12 @@ from turnwise.envs.android.tasks.calendar_events import (
     read_day,
     say,
 )
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.apps.calendar_events import CALENDARS, REPEATS
-from turnwise.phone.content.event_times import by_day, read_times
-from turnwise.phone.toolkit.tables import Row
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Hand
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.apps.calendar_events import CALENDARS, REPEATS
+from turncredit.phone.content.event_times import by_day, read_times
+from turncredit.phone.toolkit.tables import Row
 
 _APPS: Final = ("Calendar",)
 

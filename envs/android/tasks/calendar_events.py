@@ -6,12 +6,12 @@ import re
 from datetime import date
 from typing import Final
 
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.android.tasks.hand import Finding, Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params
-from turnwise.phone.toolkit.tables import Row
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.envs.android.tasks.hand import Finding, Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params
+from turncredit.phone.toolkit.tables import Row
 
-PACKAGE: Final = "org.turnwise.calendar"
+PACKAGE: Final = "org.turncredit.calendar"
 TITLES: Final = (
     "Piano recital",
     "Budget talk",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Above, Answer, ColumnValue, DeleteRow, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import (
+from turncredit.envs.android.tasks.effects import Above, Answer, ColumnValue, DeleteRow, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,
@@ -15,8 +15,8 @@ from turnwise.envs.android.tasks.template import (
     SolveFunction,
     TaskTemplate,
 )
-from turnwise.phone.apps.clock import CITIES, city_time
-from turnwise.phone.toolkit.app import to_clock
+from turncredit.phone.apps.clock import CITIES, city_time
+from turncredit.phone.toolkit.app import to_clock
 
 PACKAGE: Final = "com.android.deskclock"
 _APPS: Final = ("Clock",)

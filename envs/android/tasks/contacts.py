@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, Shown, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import (
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, Shown, UpdateRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,
@@ -15,11 +15,11 @@ from turnwise.envs.android.tasks.template import (
     SolveFunction,
     TaskTemplate,
 )
-from turnwise.phone.apps.contacts import LABELS
-from turnwise.phone.content.people import COMPANIES, STREETS, TOWNS, Person, person
-from turnwise.phone.toolkit.tables import Row
+from turncredit.phone.apps.contacts import LABELS
+from turncredit.phone.content.people import COMPANIES, STREETS, TOWNS, Person, person
+from turncredit.phone.toolkit.tables import Row
 
-PACKAGE: Final = "org.turnwise.contacts"
+PACKAGE: Final = "org.turncredit.contacts"
 _APPS: Final = ("Contacts",)
 _DEFAULT_LABEL: Final = LABELS[0]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
-from turnwise.envs.android.tasks.answers import read_date
-from turnwise.envs.android.tasks.app_routes import (
+from turncredit.envs.android.tasks.answers import read_date
+from turncredit.envs.android.tasks.app_routes import (
     CALENDAR,
     CONTACTS,
     EXPENSES,
@@ -29,11 +29,11 @@ from turnwise.envs.android.tasks.app_routes import (
     send_message,
     sent,
 )
-from turnwise.envs.android.tasks.contacts import name_of, stranger
-from turnwise.envs.android.tasks.effects import Effect, FileIs, InsertRow
-from turnwise.envs.android.tasks.hand import Hand
-from turnwise.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
-from turnwise.phone.toolkit.tables import Value
+from turncredit.envs.android.tasks.contacts import name_of, stranger
+from turncredit.envs.android.tasks.effects import Effect, FileIs, InsertRow
+from turncredit.envs.android.tasks.hand import Hand
+from turncredit.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
+from turncredit.phone.toolkit.tables import Value
 
 _TITLES: Final = ("For later", "From the phone", "Do not forget", "Copied down", "To keep", "Loose ends")
 _WISHES: Final = ("a dinner", "a walk by the canal", "a game of chess", "a visit to the museum", "a coffee")

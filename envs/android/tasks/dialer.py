@@ -6,18 +6,18 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
-from turnwise.envs.android.tasks.contacts import known, name_of, stranger
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.apps.dialer_calls import MISSED, OUTGOING
-from turnwise.phone.content.people import person
-from turnwise.phone.content.plans import digits
-from turnwise.phone.toolkit.tables import Row
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.envs.android.tasks.contacts import PACKAGE as CONTACTS
+from turncredit.envs.android.tasks.contacts import known, name_of, stranger
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.apps.dialer_calls import MISSED, OUTGOING
+from turncredit.phone.content.people import person
+from turncredit.phone.content.plans import digits
+from turncredit.phone.toolkit.tables import Row
 
-PACKAGE: Final = "org.turnwise.dialer"
+PACKAGE: Final = "org.turncredit.dialer"
 _APPS: Final = ("Phone",)
 _FREE: Final = ("date", "duration")
 _ANSWERS: Final = ("I am driving.", "Write me, please.", "I am asleep.", "Try again tomorrow.", "I am on the train.")

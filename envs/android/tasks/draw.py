@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from turnwise.phone.phone import Phone
-from turnwise.phone.toolkit.tables import Row, Value
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.phone.phone import Phone
+from turncredit.phone.toolkit.tables import Row, Value
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["Draw", "Params"]
 

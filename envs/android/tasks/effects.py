@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnwise.phone.toolkit.tables import Value
+from turncredit.phone.toolkit.tables import Value
 
 __all__ = [
     "Above",

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Finding, Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.apps.expenses import CATEGORIES
-from turnwise.phone.toolkit.tables import Row
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Finding, Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.apps.expenses import CATEGORIES
+from turncredit.phone.toolkit.tables import Row
 
-PACKAGE: Final = "org.turnwise.expenses"
+PACKAGE: Final = "org.turncredit.expenses"
 _APPS: Final = ("Expenses",)
 _NEW: Final = ("Umbrella", "Theatre", "Oranges", "Key copy", "Bus ticket", "Notebook", "Bandages", "Parking", "Honey")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from turnwise.envs.android.actions import Action, BadAction, parse
-from turnwise.envs.android.elements import ScreenElement, folded, leaves
-from turnwise.envs.android.performing import perform
-from turnwise.envs.android.tasks.hand import Hand, Lost
-from turnwise.envs.android.tasks.template import Params, TaskTemplate
-from turnwise.envs.errors import EnvError
-from turnwise.tools.android.device import Device
+from turncredit.envs.android.actions import Action, BadAction, parse
+from turncredit.envs.android.elements import ScreenElement, folded, leaves
+from turncredit.envs.android.performing import perform
+from turncredit.envs.android.tasks.hand import Hand, Lost
+from turncredit.envs.android.tasks.template import Params, TaskTemplate
+from turncredit.envs.errors import EnvError
+from turncredit.tools.android.device import Device
 
 __all__ = ["NoWay", "Writer", "as_read", "by_leaves", "play"]
 

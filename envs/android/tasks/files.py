@@ -6,10 +6,10 @@ import posixpath
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, Effect, FileGone, FileIs, Infeasible
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.apps.files import DOCUMENTS, ROOT
+from turncredit.envs.android.tasks.effects import Answer, Effect, FileGone, FileIs, Infeasible
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.apps.files import DOCUMENTS, ROOT
 
 _APPS: Final = ("Files",)
 _NAMES: Final = ("Archive", "Receipts", "Plans", "Scans", "Letters", "Backup", "Shared")

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, FileGone, FileIs, Infeasible, InsertRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.apps.gallery import ALBUMS, ROOTS
-from turnwise.phone.toolkit.app import to_datetime
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, FileGone, FileIs, Infeasible, InsertRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.apps.gallery import ALBUMS, ROOTS
+from turncredit.phone.toolkit.app import to_datetime
 
-PACKAGE: Final = "org.turnwise.gallery"
+PACKAGE: Final = "org.turncredit.gallery"
 _APPS: Final = ("Gallery",)
 _NAMES: Final = ("Garden", "Family", "Mountains", "Best of", "Birds", "Kitchen")
 

@@ -21,8 +21,8 @@ from datetime import date
 from itertools import pairwise
 from typing import Any, Final
 
-from turnwise.envs.android.elements import ScreenElement, find, normal
-from turnwise.phone.toolkit.state import HOME
+from turncredit.envs.android.elements import ScreenElement, find, normal
+from turncredit.phone.toolkit.state import HOME
 
 __all__ = ["Finding", "Hand", "Lost", "Script"]
 

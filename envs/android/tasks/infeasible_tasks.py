@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.app_routes import CALENDAR, CONTACTS, contact_detail, reachable
-from turnwise.envs.android.tasks.contacts import name_of, stranger
-from turnwise.envs.android.tasks.effects import Effect, Infeasible, Shown
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
-from turnwise.phone.apps.clock import CITIES
+from turncredit.envs.android.tasks.app_routes import CALENDAR, CONTACTS, contact_detail, reachable
+from turncredit.envs.android.tasks.contacts import name_of, stranger
+from turncredit.envs.android.tasks.effects import Effect, Infeasible, Shown
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
+from turncredit.phone.apps.clock import CITIES
 
 _ABSENT_APPS: Final = ("Weather", "Translator", "Compass", "Fitness", "Chess", "Banking", "Radio", "Scanner")
 _EVENTS: Final = ("Balloon ride", "Harp recital", "Beekeeping course", "Regatta", "Mushroom walk")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.envs.android.tasks.answers import is_right
-from turnwise.envs.android.tasks.effects import (
+from turncredit.envs.android.tasks.answers import is_right
+from turncredit.envs.android.tasks.effects import (
     Above,
     Answer,
     DeleteRow,
@@ -26,10 +26,10 @@ from turnwise.envs.android.tasks.effects import (
     Shown,
     UpdateRow,
 )
-from turnwise.phone.phone import Phone
-from turnwise.phone.toolkit.forms import form_values
-from turnwise.phone.toolkit.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS
-from turnwise.phone.toolkit.tables import Row
+from turncredit.phone.phone import Phone
+from turncredit.phone.toolkit.forms import form_values
+from turncredit.phone.toolkit.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS
+from turncredit.phone.toolkit.tables import Row
 
 _KEYBOARDS: Final = (CURRENT_KEYBOARD, ENABLED_KEYBOARDS)  # with which clients type, and no app shows them
 

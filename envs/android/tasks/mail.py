@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
-from turnwise.envs.android.tasks.contacts import name_of, stranger
-from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.messages import TEXTS
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.toolkit.tables import Row, Value
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.envs.android.tasks.contacts import PACKAGE as CONTACTS
+from turncredit.envs.android.tasks.contacts import name_of, stranger
+from turncredit.envs.android.tasks.effects import Answer, Effect, Infeasible, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.messages import TEXTS
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.toolkit.tables import Row, Value
 
-PACKAGE: Final = "org.turnwise.mail"
+PACKAGE: Final = "org.turncredit.mail"
 _APPS: Final = ("Mail",)
 _SUBJECTS: Final = ("Saturday", "Your question", "Short notice", "Plans for the summer", "The keys", "One more thing")
 _NOBODY: Final = ("date", "name", "address")

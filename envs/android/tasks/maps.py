@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.apps.maps import LISTS
-from turnwise.phone.apps.maps_places import KINDS, me
-from turnwise.phone.apps.maps_town import NAME
-from turnwise.phone.toolkit.tables import Row
+from turncredit.envs.android.elements import ScreenElement
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.apps.maps import LISTS
+from turncredit.phone.apps.maps_places import KINDS, me
+from turncredit.phone.apps.maps_town import NAME
+from turncredit.phone.toolkit.tables import Row
 
 __all__ = ["PACKAGE", "TEMPLATES", "open_place", "pick_place", "place_detail"]
 
-PACKAGE: Final = "org.turnwise.maps"
+PACKAGE: Final = "org.turncredit.maps"
 _APPS: Final = ("Maps",)
 _DAYS: Final = {"weekdays": "Monday to Friday", "saturday": "Saturday", "sunday": "Sunday"}
 _SAID_DAYS: Final = {"weekdays": "on weekdays", "saturday": "on Saturdays", "sunday": "on Sundays"}

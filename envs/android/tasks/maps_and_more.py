@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final, Unpack
 
-from turnwise.envs.android.tasks.app_routes import (
+from turncredit.envs.android.tasks.app_routes import (
     CALENDAR,
     CONTACTS,
     NOTES_FOLDER,
@@ -19,12 +19,12 @@ from turnwise.envs.android.tasks.app_routes import (
     send_message,
     sent,
 )
-from turnwise.envs.android.tasks.contacts import name_of
-from turnwise.envs.android.tasks.effects import Effect, FileIs, InsertRow
-from turnwise.envs.android.tasks.hand import Hand
-from turnwise.envs.android.tasks.maps import PACKAGE, open_place, pick_place, place_detail, save_place
-from turnwise.envs.android.tasks.maps_ways import minutes_of_way, show_way
-from turnwise.envs.android.tasks.template import (
+from turncredit.envs.android.tasks.contacts import name_of
+from turncredit.envs.android.tasks.effects import Effect, FileIs, InsertRow
+from turncredit.envs.android.tasks.hand import Hand
+from turncredit.envs.android.tasks.maps import PACKAGE, open_place, pick_place, place_detail, save_place
+from turncredit.envs.android.tasks.maps_ways import minutes_of_way, show_way
+from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,
@@ -33,10 +33,10 @@ from turnwise.envs.android.tasks.template import (
     TaskTemplate,
     TemplateOptions,
 )
-from turnwise.phone.apps.maps import LISTS
-from turnwise.phone.apps.maps_routes import route
+from turncredit.phone.apps.maps import LISTS
+from turncredit.phone.apps.maps_routes import route
 
-_PHONE: Final = "org.turnwise.dialer"
+_PHONE: Final = "org.turncredit.dialer"
 _OUTGOING: Final = 2
 _MEETINGS: Final = ("Dinner", "Birthday", "Lunch with the team", "Meeting", "Farewell")
 

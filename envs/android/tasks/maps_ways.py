@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, Shown
-from turnwise.envs.android.tasks.hand import Hand, Lost, Script
-from turnwise.envs.android.tasks.maps import PACKAGE, open_place, pick_place
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.apps.maps import ME
-from turnwise.phone.apps.maps_places import me
-from turnwise.phone.apps.maps_routes import route
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, Shown
+from turncredit.envs.android.tasks.hand import Hand, Lost, Script
+from turncredit.envs.android.tasks.maps import PACKAGE, open_place, pick_place
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.apps.maps import ME
+from turncredit.phone.apps.maps_places import me
+from turncredit.phone.apps.maps_routes import route
 
 __all__ = ["TEMPLATES", "minutes_of_way", "show_way"]
 

@@ -7,18 +7,18 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
-from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
-from turnwise.envs.android.tasks.contacts import name_of, stranger
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.phone.apps.messages import DRAFT, INBOX, QUEUED, SENT
-from turnwise.phone.content.people import STREETS, TOWNS, person
-from turnwise.phone.content.plans import digits
-from turnwise.phone.toolkit.app import to_clock
-from turnwise.phone.toolkit.tables import Row
+from turncredit.envs.android.tasks.contacts import PACKAGE as CONTACTS
+from turncredit.envs.android.tasks.contacts import name_of, stranger
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.phone.apps.messages import DRAFT, INBOX, QUEUED, SENT
+from turncredit.phone.content.people import STREETS, TOWNS, person
+from turncredit.phone.content.plans import digits
+from turncredit.phone.toolkit.app import to_clock
+from turncredit.phone.toolkit.tables import Row
 
-PACKAGE: Final = "org.turnwise.messages"
+PACKAGE: Final = "org.turncredit.messages"
 _APPS: Final = ("Messages",)
 TEXTS: Final = (
     "I am running ten minutes late",

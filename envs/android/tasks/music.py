@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import (
+from turncredit.envs.android.tasks.effects import (
     Answer,
     DeleteRow,
     Effect,
@@ -14,10 +14,10 @@ from turnwise.envs.android.tasks.effects import (
     NewId,
     UpdateRow,
 )
-from turnwise.envs.android.tasks.hand import Finding, Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turncredit.envs.android.tasks.hand import Finding, Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 
-PACKAGE: Final = "org.turnwise.music"
+PACKAGE: Final = "org.turncredit.music"
 _APPS: Final = ("Music",)
 _NAMES: Final = ("Sunday", "Workout", "Dinner guests", "Train rides", "Sleep", "Old friends", "Spring")
 

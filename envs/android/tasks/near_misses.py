@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 
-from turnwise.envs.android.tasks.effects import (
+from turncredit.envs.android.tasks.effects import (
     Above,
     Answer,
     ColumnValue,
@@ -29,10 +29,10 @@ from turnwise.envs.android.tasks.effects import (
     Shown,
     UpdateRow,
 )
-from turnwise.phone.phone import Phone
-from turnwise.phone.toolkit.folders import make_folder
-from turnwise.phone.toolkit.state import AppPage
-from turnwise.phone.toolkit.tables import Columns, Value
+from turncredit.phone.phone import Phone
+from turncredit.phone.toolkit.folders import make_folder
+from turncredit.phone.toolkit.state import AppPage
+from turncredit.phone.toolkit.tables import Columns, Value
 
 __all__ = ["Outcome", "apply", "near_misses", "right_outcome"]
 

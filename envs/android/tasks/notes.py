@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, Effect, FileGone, FileIs, Infeasible
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
-from turnwise.phone.apps.notes import FOLDERS, NOTES, ROOT, title_of
+from turncredit.envs.android.tasks.effects import Answer, Effect, FileGone, FileIs, Infeasible
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
+from turncredit.phone.apps.notes import FOLDERS, NOTES, ROOT, title_of
 
 _APPS: Final = ("Notes",)
 _TITLES: Final = (

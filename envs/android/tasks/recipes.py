@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, EffectsFunction, Params, SolveFunction, TaskTemplate
-from turnwise.phone.apps.recipes import SERVINGS, TIMES, draw
-from turnwise.phone.toolkit.tables import Value
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import Draw, EffectsFunction, Params, SolveFunction, TaskTemplate
+from turncredit.phone.apps.recipes import SERVINGS, TIMES, draw
+from turncredit.phone.toolkit.tables import Value
 
-PACKAGE: Final = "org.turnwise.recipes"
+PACKAGE: Final = "org.turncredit.recipes"
 _APPS: Final = ("Recipes",)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible, Setting, Shown, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
-from turnwise.phone.apps.settings import FONT_SIZES, TIMEOUTS, TONES
+from turncredit.envs.android.tasks.effects import Answer, Effect, Infeasible, Setting, Shown, UpdateRow
+from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
+from turncredit.phone.apps.settings import FONT_SIZES, TIMEOUTS, TONES
 
 PACKAGE: Final = "com.android.settings"
 _APPS: Final = ("Settings",)

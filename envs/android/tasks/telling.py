@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Unpack
 
-from turnwise.envs.android.tasks.alarms import open_alarm
-from turnwise.envs.android.tasks.app_routes import (
+from turncredit.envs.android.tasks.alarms import open_alarm
+from turncredit.envs.android.tasks.app_routes import (
     EXPENSES,
     NOTES_FOLDER,
     TASKS,
@@ -15,10 +15,10 @@ from turnwise.envs.android.tasks.app_routes import (
     send_message,
     sent,
 )
-from turnwise.envs.android.tasks.contacts import name_of
-from turnwise.envs.android.tasks.effects import DeleteRow, Effect, FileIs, UpdateRow
-from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turnwise.envs.android.tasks.template import (
+from turncredit.envs.android.tasks.contacts import name_of
+from turncredit.envs.android.tasks.effects import DeleteRow, Effect, FileIs, UpdateRow
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,

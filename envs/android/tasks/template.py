@@ -55,14 +55,14 @@ from hashlib import blake2b
 from importlib import import_module
 from typing import Final, Protocol, TypedDict
 
-from turnwise.envs.android.phones import task_phone
-from turnwise.envs.android.tasks.attacks import Planted, plant
-from turnwise.envs.android.tasks.draw import Draw, Params
-from turnwise.envs.android.tasks.effects import Effect
-from turnwise.envs.android.tasks.hand import Hand
-from turnwise.envs.errors import UnknownTask
-from turnwise.phone.phone import Phone
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.android.phones import task_phone
+from turncredit.envs.android.tasks.attacks import Planted, plant
+from turncredit.envs.android.tasks.draw import Draw, Params
+from turncredit.envs.android.tasks.effects import Effect
+from turncredit.envs.android.tasks.hand import Hand
+from turncredit.envs.errors import UnknownTask
+from turncredit.phone.phone import Phone
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = [
     "HELD_OUT_APPS",
@@ -82,29 +82,29 @@ __all__ = [
 ]
 
 MODULES: Final[tuple[str, ...]] = (
-    "turnwise.envs.android.tasks.alarms",
-    "turnwise.envs.android.tasks.browser",
-    "turnwise.envs.android.tasks.browser_forms",
-    "turnwise.envs.android.tasks.calendar",
-    "turnwise.envs.android.tasks.clock",
-    "turnwise.envs.android.tasks.contacts",
-    "turnwise.envs.android.tasks.cross_app_tasks",
-    "turnwise.envs.android.tasks.dialer",
-    "turnwise.envs.android.tasks.expenses",
-    "turnwise.envs.android.tasks.files",
-    "turnwise.envs.android.tasks.gallery",
-    "turnwise.envs.android.tasks.infeasible_tasks",
-    "turnwise.envs.android.tasks.mail",
-    "turnwise.envs.android.tasks.maps",
-    "turnwise.envs.android.tasks.maps_and_more",
-    "turnwise.envs.android.tasks.maps_ways",
-    "turnwise.envs.android.tasks.messages",
-    "turnwise.envs.android.tasks.music",
-    "turnwise.envs.android.tasks.notes",
-    "turnwise.envs.android.tasks.recipes",
-    "turnwise.envs.android.tasks.settings",
-    "turnwise.envs.android.tasks.telling",
-    "turnwise.envs.android.tasks.todo",
+    "turncredit.envs.android.tasks.alarms",
+    "turncredit.envs.android.tasks.browser",
+    "turncredit.envs.android.tasks.browser_forms",
+    "turncredit.envs.android.tasks.calendar",
+    "turncredit.envs.android.tasks.clock",
+    "turncredit.envs.android.tasks.contacts",
+    "turncredit.envs.android.tasks.cross_app_tasks",
+    "turncredit.envs.android.tasks.dialer",
+    "turncredit.envs.android.tasks.expenses",
+    "turncredit.envs.android.tasks.files",
+    "turncredit.envs.android.tasks.gallery",
+    "turncredit.envs.android.tasks.infeasible_tasks",
+    "turncredit.envs.android.tasks.mail",
+    "turncredit.envs.android.tasks.maps",
+    "turncredit.envs.android.tasks.maps_and_more",
+    "turncredit.envs.android.tasks.maps_ways",
+    "turncredit.envs.android.tasks.messages",
+    "turncredit.envs.android.tasks.music",
+    "turncredit.envs.android.tasks.notes",
+    "turncredit.envs.android.tasks.recipes",
+    "turncredit.envs.android.tasks.settings",
+    "turncredit.envs.android.tasks.telling",
+    "turncredit.envs.android.tasks.todo",
 )
 """Modules with `TEMPLATES`."""
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from typing import Final
 
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Finding, Hand, Script
-from turnwise.envs.android.tasks.template import Draw, EffectsFunction, Params, TaskTemplate
-from turnwise.phone.apps.tasks import LISTS, PRIORITIES
-from turnwise.phone.toolkit.tables import Value
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
+from turncredit.envs.android.tasks.hand import Finding, Hand, Script
+from turncredit.envs.android.tasks.template import Draw, EffectsFunction, Params, TaskTemplate
+from turncredit.phone.apps.tasks import LISTS, PRIORITIES
+from turncredit.phone.toolkit.tables import Value
 
-PACKAGE: Final = "org.turnwise.tasks"
+PACKAGE: Final = "org.turncredit.tasks"
 _APPS: Final = ("Tasks",)
 _NEW: Final = (
     "Mend the bicycle tyre",

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
-from turnwise.envs.bash.filetree import FileNode, file, text_file
-from turnwise.envs.bash.generator.level import BashLevel
+from turncredit.envs.bash.filetree import FileNode, file, text_file
+from turncredit.envs.bash.generator.level import BashLevel
 
 __all__ = ["CITIES", "ENDINGS", "FOLDERS", "INNER", "TaskBuilder", "TaskDraft"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from turnwise.envs.bash.filetree import FileNode, file, text_file, to_tar
-from turnwise.envs.bash.generator.builder import ENDINGS, INNER, TaskBuilder, TaskDraft
+from turncredit.envs.bash.filetree import FileNode, file, text_file, to_tar
+from turncredit.envs.bash.generator.builder import ENDINGS, INNER, TaskBuilder, TaskDraft
 
 __all__ = ["archive", "clean", "modes", "move", "rename", "tree"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from turnwise.envs.bash.generator.builder import CITIES, ENDINGS, TaskBuilder, TaskDraft
+from turncredit.envs.bash.generator.builder import CITIES, ENDINGS, TaskBuilder, TaskDraft
 
 __all__ = ["count", "log", "sum_"]
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.bash.filetree import with_folders
-from turnwise.envs.bash.generator import file_families, question_families, text_families
-from turnwise.envs.bash.generator.builder import TaskBuilder, TaskDraft
-from turnwise.envs.bash.generator.level import FAMILY_NAMES, BashLevel
-from turnwise.envs.bash.task import BashTask
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.registry import suggest
+from turncredit.envs.bash.filetree import with_folders
+from turncredit.envs.bash.generator import file_families, question_families, text_families
+from turncredit.envs.bash.generator.builder import TaskBuilder, TaskDraft
+from turncredit.envs.bash.generator.level import FAMILY_NAMES, BashLevel
+from turncredit.envs.bash.task import BashTask
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.registry import suggest
 
 __all__ = ["FAMILIES", "SPLITS", "generate", "task_ids"]
 

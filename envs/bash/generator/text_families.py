@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnwise.envs.bash.filetree import text_file
-from turnwise.envs.bash.generator.builder import CITIES, ENDINGS, TaskBuilder, TaskDraft
+from turncredit.envs.bash.filetree import text_file
+from turncredit.envs.bash.generator.builder import CITIES, ENDINGS, TaskBuilder, TaskDraft
 
 __all__ = ["columns", "compare", "find", "merge", "replace"]
 

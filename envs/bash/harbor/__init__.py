@@ -4,8 +4,8 @@ A task folder has task.toml, instruction.md, environment/ with a Dockerfile, tes
 solution/solve.sh. Not included: tasks with several steps or services, and verifiers in an environment of their own.
 """
 
-from turnwise.envs.bash.harbor.source import HarborTasks
-from turnwise.envs.bash.harbor.task import HarborTask
-from turnwise.envs.bash.harbor.verifier import HarborGrade, verify
+from turncredit.envs.bash.harbor.source import HarborTasks
+from turncredit.envs.bash.harbor.task import HarborTask
+from turncredit.envs.bash.harbor.verifier import HarborGrade, verify
 
 __all__ = ["HarborGrade", "HarborTask", "HarborTasks", "verify"]

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from turnwise.envs.bash.filetree import FileNode, FileTree, with_folders
-from turnwise.envs.bash.harbor.settings import settings_error
-from turnwise.tools.bounded_input import parse_json, read_bytes, read_text
-from turnwise.tools.sandbox import SandboxError
-from turnwise.tools.sandbox.untrusted_archives import TreeLimits, read_archive
-from turnwise.tools.sandbox.untrusted_trees import read_tree
+from turncredit.envs.bash.filetree import FileNode, FileTree, with_folders
+from turncredit.envs.bash.harbor.settings import settings_error
+from turncredit.tools.bounded_input import parse_json, read_bytes, read_text
+from turncredit.tools.sandbox import SandboxError
+from turncredit.tools.sandbox.untrusted_archives import TreeLimits, read_archive
+from turncredit.tools.sandbox.untrusted_trees import read_tree
 
 __all__ = ["CopiedFiles", "folder_tree", "read_dockerfile"]
 

@@ -19,7 +19,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from turnwise.envs.bash.file_rules import path_is_right, same_answer
+from turncredit.envs.bash.file_rules import path_is_right, same_answer
 
 MOST = 16 << 20  # bytes of the contents of an archive
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from turnwise.envs.errors import GameFileError
-from turnwise.tools.bounded_input import InputError, read_text, read_toml
+from turncredit.envs.errors import GameFileError
+from turncredit.tools.bounded_input import InputError, read_text, read_toml
 
 __all__ = ["HarborSettings", "read_settings", "settings_error"]
 

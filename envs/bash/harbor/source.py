@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.bash.harbor.settings import HarborSettings, read_settings
-from turnwise.envs.bash.harbor.task import HarborTask, prepare_task
-from turnwise.envs.errors import EnvError, GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
+from turncredit.envs.bash.harbor.settings import HarborSettings, read_settings
+from turncredit.envs.bash.harbor.task import HarborTask, prepare_task
+from turncredit.envs.errors import EnvError, GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
 
 __all__ = ["HarborTasks"]
 

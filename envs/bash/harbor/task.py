@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.bash.actions import LONGEST
-from turnwise.envs.bash.filetree import FileNode, FileTree, to_tar, with_folders
-from turnwise.envs.bash.harbor.dockerfile import LIMITS as TREE_LIMITS
-from turnwise.envs.bash.harbor.dockerfile import folder_tree, read_dockerfile
-from turnwise.envs.bash.harbor.settings import HarborSettings, settings_error
-from turnwise.tools.sandbox import Layout, Limits, SandboxError
-from turnwise.tools.sandbox.images import build_image, image_facts, image_files
+from turncredit.envs.bash.actions import LONGEST
+from turncredit.envs.bash.filetree import FileNode, FileTree, to_tar, with_folders
+from turncredit.envs.bash.harbor.dockerfile import LIMITS as TREE_LIMITS
+from turncredit.envs.bash.harbor.dockerfile import folder_tree, read_dockerfile
+from turncredit.envs.bash.harbor.settings import HarborSettings, settings_error
+from turncredit.tools.sandbox import Layout, Limits, SandboxError
+from turncredit.tools.sandbox.images import build_image, image_facts, image_files
 
 __all__ = ["SCRATCH", "HarborTask", "prepare_task"]
 

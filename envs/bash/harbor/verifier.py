@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.bash.filetree import FileNode, to_tar
-from turnwise.envs.bash.harbor.dockerfile import folder_tree
-from turnwise.envs.bash.harbor.task import HarborTask
-from turnwise.envs.errors import EnvError
-from turnwise.envs.truncation import escape_unprintable, truncate
-from turnwise.tools.sandbox import Box
+from turncredit.envs.bash.filetree import FileNode, to_tar
+from turncredit.envs.bash.harbor.dockerfile import folder_tree
+from turncredit.envs.bash.harbor.task import HarborTask
+from turncredit.envs.errors import EnvError
+from turncredit.envs.truncation import escape_unprintable, truncate
+from turncredit.tools.sandbox import Box
 
 __all__ = ["HarborGrade", "read_rewards", "verify"]
 

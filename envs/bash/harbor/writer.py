@@ -15,8 +15,8 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Final
 
-from turnwise.envs.bash.filetree import FileNode, FileTree, to_tar
-from turnwise.envs.bash.task import BashTask
+from turncredit.envs.bash.filetree import FileNode, FileTree, to_tar
+from turncredit.envs.bash.task import BashTask
 
 __all__ = ["IMAGE", "WORKDIR", "HarborFolder", "bash_folder", "folder_name", "write_folder"]
 
@@ -31,11 +31,11 @@ schema_version = "1.1"
 [task]
 name = {name}
 description = {description}
-keywords = ["turnwise"]
+keywords = ["turncredit"]
 
 [metadata]
 category = {category}
-turnwise_task = {id}
+turncredit_task = {id}
 
 [agent]
 timeout_sec = {agent:.1f}
@@ -88,7 +88,7 @@ class HarborFolder:
 def folder_name(env_id: str, id: str) -> str:
     """Return the folder of a task.
 
-    >>> folder_name("turnwise/Bash-v0", "train/small/7")
+    >>> folder_name("turncredit/Bash-v0", "train/small/7")
     'bash-train-small-7'
     """
     kind = env_id.rpartition("/")[2].partition("-")[0].lower()
@@ -133,12 +133,12 @@ def bash_folder(task: BashTask, env_id: str) -> HarborFolder:
         "archives": sorted(task.archives),
         "modes": task.modes,
     }
-    package = resources("turnwise.envs.bash")
+    package = resources("turncredit.envs.bash")
     rules = package.joinpath("file_rules.py").read_bytes()
     judge = package.joinpath("harbor", "file_judge.py").read_text(encoding="utf-8")
     tests = {
         "file_rules.py": rules,
-        "file_judge.py": judge.replace("turnwise.envs.bash.file_rules", "file_rules").encode(),
+        "file_judge.py": judge.replace("turncredit.envs.bash.file_rules", "file_rules").encode(),
         "task.json": json.dumps(about, indent=1).encode(),
         "before.tar": to_tar(task.before),
         "after.tar": to_tar(task.after),
@@ -168,7 +168,7 @@ def _solution(task: BashTask, answer_file: str) -> str:
 
 def _settings(folder: HarborFolder) -> str:
     return _SETTINGS.format(
-        name=_toml(f"turnwise/{folder.name}"),
+        name=_toml(f"turncredit/{folder.name}"),
         description=_toml(f"A task of {folder.env_id}."),
         category=_toml(folder.category),
         id=_toml(folder.id),

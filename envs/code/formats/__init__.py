@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.envs.code.formats import bigcodebench, competitions, humaneval, native
-from turnwise.envs.code.formats.judging import judging
-from turnwise.envs.code.mbpp import READ, is_mbpp, mbpp
-from turnwise.envs.code.task import BadTask, CodeTask
-from turnwise.tools.readers import Fields, RecordFormat, RecordFormats
+from turncredit.envs.code.formats import bigcodebench, competitions, humaneval, native
+from turncredit.envs.code.formats.judging import judging
+from turncredit.envs.code.mbpp import READ, is_mbpp, mbpp
+from turncredit.envs.code.task import BadTask, CodeTask
+from turncredit.tools.readers import Fields, RecordFormat, RecordFormats
 
 __all__ = ["TASK_FORMATS"]
 
@@ -52,6 +52,6 @@ TASK_FORMATS: Final[RecordFormats[CodeTask]] = RecordFormats(
         judging(READ, lambda fields, id: mbpp(fields, int(id))),
     ),
     *competitions.FORMATS,
-    RecordFormat("turnwise", "statement, hidden", native.recognises, native.read),
+    RecordFormat("turncredit", "statement, hidden", native.recognises, native.read),
 )
 """Formats of code tasks; the id to use is the number of the record."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from turnwise.envs.code.formats.humaneval import with_body
-from turnwise.envs.code.mbpp import names_from_candidate
-from turnwise.envs.code.pytest_suites import suite
-from turnwise.envs.code.task import MAIN, BadTask, CodeTask, text_of
-from turnwise.tools.readers import Fields
+from turncredit.envs.code.formats.humaneval import with_body
+from turncredit.envs.code.mbpp import names_from_candidate
+from turncredit.envs.code.pytest_suites import suite
+from turncredit.envs.code.task import MAIN, BadTask, CodeTask, text_of
+from turncredit.tools.readers import Fields
 
 __all__ = ["KEYS", "READ", "read"]
 

@@ -26,11 +26,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from turnwise.envs.code.formats.judging import judging
-from turnwise.envs.code.mbpp import mbpp
-from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, StdioTest, source_of, text_of
-from turnwise.tools.bounded_input import InputError, parse_json
-from turnwise.tools.readers import Fields, RecordFormat
+from turncredit.envs.code.formats.judging import judging
+from turncredit.envs.code.mbpp import mbpp
+from turncredit.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, StdioTest, source_of, text_of
+from turncredit.tools.bounded_input import InputError, parse_json
+from turncredit.tools.readers import Fields, RecordFormat
 
 __all__ = ["FORMATS"]
 

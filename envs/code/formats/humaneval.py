@@ -10,9 +10,9 @@ import doctest
 from collections.abc import Iterator
 from typing import Final
 
-from turnwise.envs.code.mbpp import SPLITS, equality
-from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of, text_of
-from turnwise.tools.readers import Fields
+from turncredit.envs.code.mbpp import SPLITS, equality
+from turncredit.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of, text_of
+from turncredit.tools.readers import Fields
 
 __all__ = ["KEYS", "READ", "read", "with_body"]
 
@@ -29,7 +29,7 @@ def read(fields: Fields, id: str) -> CodeTask:
     prompt, tests, entry = (text_of(fields, key) for key in ("prompt", "test", "entry_point"))
     id = text_of(fields, "task_id", f"{entry}")
     if not text_of(fields, "language", "python").lower().startswith("python"):
-        raise BadTask(f"task {id!r} is in {fields['language']}, and turnwise runs Python")
+        raise BadTask(f"task {id!r} is in {fields['language']}, and turncredit runs Python")
     answer = fields.get("canonical_solution")
     solution = prompt + answer if isinstance(answer, str) else ""
     return CodeTask(

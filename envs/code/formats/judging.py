@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Set
 from typing import Final
 
-from turnwise.envs.code.task import BadTask, CodeTask
-from turnwise.tools.readers import Fields
+from turncredit.envs.code.task import BadTask, CodeTask
+from turncredit.tools.readers import Fields
 
 __all__ = ["judging"]
 

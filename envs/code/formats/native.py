@@ -1,4 +1,4 @@
-"""The format of turnwise: a statement, files, and tests that are calls, exchanges or scripts.
+"""The format of turncredit: a statement, files, and tests that are calls, exchanges or scripts.
 
     id          str
     statement   str
@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from turnwise.envs.code.actions import path_problem
-from turnwise.envs.code.pytest_suites import suite
-from turnwise.envs.code.task import MAIN, BadTask, CodeTask, CodeTest, ScriptTest, StdioTest, call_of, text_of
-from turnwise.registry import suggest
-from turnwise.tools.readers import Fields
+from turncredit.envs.code.actions import path_problem
+from turncredit.envs.code.pytest_suites import suite
+from turncredit.envs.code.task import MAIN, BadTask, CodeTask, CodeTest, ScriptTest, StdioTest, call_of, text_of
+from turncredit.registry import suggest
+from turncredit.tools.readers import Fields
 
 __all__ = ["read", "recognises"]
 

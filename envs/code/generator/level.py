@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.code.generator.families import FAMILIES
-from turnwise.envs.code.generator.mutations import KINDS
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import BaseLevel, LevelSettings
+from turncredit.envs.code.generator.families import FAMILIES
+from turncredit.envs.code.generator.mutations import KINDS
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.levels import BaseLevel, LevelSettings
 
 __all__ = ["PRESETS", "CodeLevel"]
 

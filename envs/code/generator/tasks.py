@@ -15,12 +15,12 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Final
 
-from turnwise.envs.code.generator.families import FAMILIES, NAMES, FunctionDraft, draw_argument
-from turnwise.envs.code.generator.level import CodeLevel
-from turnwise.envs.code.generator.mutations import KINDS, Mutant, mutants
-from turnwise.envs.code.task import MAIN, CallTest, CodeTask
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.validation import choice
+from turncredit.envs.code.generator.families import FAMILIES, NAMES, FunctionDraft, draw_argument
+from turncredit.envs.code.generator.level import CodeLevel
+from turncredit.envs.code.generator.mutations import KINDS, Mutant, mutants
+from turncredit.envs.code.task import MAIN, CallTest, CodeTask
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.envs.validation import choice
 
 __all__ = ["SPLITS", "Program", "generate", "task_ids"]
 
@@ -84,7 +84,7 @@ def generate(id: str) -> CodeTask:
     level = CodeLevel.parse(text)
     if level.text != text:
         raise UnknownTask(f"unknown generated code task {id!r}; write this level as {level.text!r}")
-    rng = Random(f"turnwise/Code {id}")
+    rng = Random(f"turnwise/Code {id}")  # an earlier name of the project: another one would draw other tasks
     for _ in range(_TRIES):
         task = _attempt(id, split, level, rng)
         if task is not None:

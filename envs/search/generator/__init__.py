@@ -7,9 +7,9 @@
 Not included: contradictory passages, and questions that count or compare.
 """
 
-from turnwise.envs.search.generator.level import PRESETS, SearchLevel
-from turnwise.envs.search.generator.questions import GeneratedQuestion, Hop, QuestionGenerator
-from turnwise.envs.search.generator.world import SPLITS, Entity, SearchWorld, world
+from turncredit.envs.search.generator.level import PRESETS, SearchLevel
+from turncredit.envs.search.generator.questions import GeneratedQuestion, Hop, QuestionGenerator
+from turncredit.envs.search.generator.world import SPLITS, Entity, SearchWorld, world
 
 __all__ = [
     "PRESETS",

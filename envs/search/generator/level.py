@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.levels import BaseLevel, LevelSettings
+from turncredit.envs.levels import BaseLevel, LevelSettings
 
 __all__ = ["PRESETS", "SearchLevel"]
 

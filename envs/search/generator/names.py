@@ -10,8 +10,8 @@ import tomllib
 from importlib.resources import files
 from typing import Any, Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.errors import UnknownOption
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["Namer", "split_of"]
 

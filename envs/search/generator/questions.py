@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.search.generator.level import SearchLevel
-from turnwise.envs.search.generator.relations import Relation
-from turnwise.envs.search.generator.world import SPLITS, Entity, SearchWorld, called, world
-from turnwise.envs.search.questions import Question
-from turnwise.registry import suggest
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.envs.search.generator.level import SearchLevel
+from turncredit.envs.search.generator.relations import Relation
+from turncredit.envs.search.generator.world import SPLITS, Entity, SearchWorld, called, world
+from turncredit.envs.search.questions import Question
+from turncredit.registry import suggest
+from turncredit.tools.keyed_random import KeyedRandom
 
 __all__ = ["GeneratedQuestion", "Hop", "QuestionGenerator"]
 

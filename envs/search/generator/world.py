@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.search.generator.level import SearchLevel
-from turnwise.envs.search.generator.names import Namer
-from turnwise.envs.search.generator.relations import (
+from turncredit.envs.search.generator.level import SearchLevel
+from turncredit.envs.search.generator.names import Namer
+from turncredit.envs.search.generator.relations import (
     FILLERS,
     KINDS,
     LATER,
@@ -22,8 +22,8 @@ from turnwise.envs.search.generator.relations import (
     Relation,
     relations_of,
 )
-from turnwise.tools.keyed_random import KeyedRandom
-from turnwise.tools.retrieval import Passage, Passages
+from turncredit.tools.keyed_random import KeyedRandom
+from turncredit.tools.retrieval import Passage, Passages
 
 __all__ = ["SPLITS", "Entity", "SearchWorld", "called", "world"]
 

@@ -7,9 +7,9 @@
 The vocabulary (`departments/*.toml`) was written for this project. Not included: pictures, reviews, price ranges.
 """
 
-from turnwise.envs.shop.generator.export import write
-from turnwise.envs.shop.generator.generated_catalogue import SPLITS, catalogue, name_of
-from turnwise.envs.shop.generator.goals import GeneratedGoals, generated_goals
-from turnwise.envs.shop.generator.level import PRESETS, ShopLevel
+from turncredit.envs.shop.generator.export import write
+from turncredit.envs.shop.generator.generated_catalogue import SPLITS, catalogue, name_of
+from turncredit.envs.shop.generator.goals import GeneratedGoals, generated_goals
+from turncredit.envs.shop.generator.level import PRESETS, ShopLevel
 
 __all__ = ["PRESETS", "SPLITS", "GeneratedGoals", "ShopLevel", "catalogue", "generated_goals", "name_of", "write"]

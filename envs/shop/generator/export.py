@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from turnwise.envs.shop.generator.generated_catalogue import catalogue
-from turnwise.envs.shop.generator.level import ShopLevel
-from turnwise.envs.shop.product import Product
+from turncredit.envs.shop.generator.generated_catalogue import catalogue
+from turncredit.envs.shop.generator.level import ShopLevel
+from turncredit.envs.shop.product import Product
 
 __all__ = ["NAMES", "write"]
 

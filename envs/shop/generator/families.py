@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from turnwise.envs.shop.generator.level import ShopLevel
-from turnwise.envs.shop.generator.stable_random import StableRandom
-from turnwise.envs.shop.generator.vocabulary import BRANDS, Feature, ProductKind
+from turncredit.envs.shop.generator.level import ShopLevel
+from turncredit.envs.shop.generator.stable_random import StableRandom
+from turncredit.envs.shop.generator.vocabulary import BRANDS, Feature, ProductKind
 
 __all__ = ["GoalRequirements", "ProductFamily", "ProductSpec", "draw_family"]
 

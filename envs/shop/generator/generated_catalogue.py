@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.caching import SharedObjects
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.generator.families import ProductFamily, draw_family
-from turnwise.envs.shop.generator.level import ShopLevel
-from turnwise.envs.shop.generator.product_text import write_product
-from turnwise.envs.shop.generator.stable_random import StableRandom
-from turnwise.envs.shop.generator.vocabulary import KINDS
+from turncredit.envs.caching import SharedObjects
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.generator.families import ProductFamily, draw_family
+from turncredit.envs.shop.generator.level import ShopLevel
+from turncredit.envs.shop.generator.product_text import write_product
+from turncredit.envs.shop.generator.stable_random import StableRandom
+from turncredit.envs.shop.generator.vocabulary import KINDS
 
 __all__ = ["SPLITS", "GeneratedCatalogue", "catalogue", "generated_catalogue", "name_of"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnwise.envs.shop.generator.level import ShopLevel
-from turnwise.envs.shop.generator.product_text import phrase
-from turnwise.envs.shop.generator.stable_random import StableRandom
-from turnwise.envs.shop.generator.vocabulary import SENTENCES, Feature, ProductKind
+from turncredit.envs.shop.generator.level import ShopLevel
+from turncredit.envs.shop.generator.product_text import phrase
+from turncredit.envs.shop.generator.stable_random import StableRandom
+from turncredit.envs.shop.generator.vocabulary import SENTENCES, Feature, ProductKind
 
 __all__ = ["GoalContents", "goal_sentence"]
 

@@ -16,17 +16,17 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.caching import SharedObjects
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.shop.catalogue import contents
-from turnwise.envs.shop.generator.families import GoalRequirements, ProductSpec
-from turnwise.envs.shop.generator.generated_catalogue import SPLITS, GeneratedCatalogue, generated_catalogue, name_of
-from turnwise.envs.shop.generator.goal_text import GoalContents, goal_sentence
-from turnwise.envs.shop.generator.level import ShopLevel
-from turnwise.envs.shop.generator.stable_random import StableRandom
-from turnwise.envs.shop.goal import UNBOUNDED, Goal
-from turnwise.envs.shop.product import Product
-from turnwise.registry import suggest
+from turncredit.envs.caching import SharedObjects
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.envs.shop.catalogue import contents
+from turncredit.envs.shop.generator.families import GoalRequirements, ProductSpec
+from turncredit.envs.shop.generator.generated_catalogue import SPLITS, GeneratedCatalogue, generated_catalogue, name_of
+from turncredit.envs.shop.generator.goal_text import GoalContents, goal_sentence
+from turncredit.envs.shop.generator.level import ShopLevel
+from turncredit.envs.shop.generator.stable_random import StableRandom
+from turncredit.envs.shop.goal import UNBOUNDED, Goal
+from turncredit.envs.shop.product import Product
+from turncredit.registry import suggest
 
 __all__ = ["GeneratedGoals", "generated_goals"]
 

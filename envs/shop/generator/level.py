@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import BaseLevel, LevelSettings
-from turnwise.envs.shop.generator.vocabulary import KINDS
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.levels import BaseLevel, LevelSettings
+from turncredit.envs.shop.generator.vocabulary import KINDS
 
 __all__ = ["PRESETS", "ShopLevel"]
 

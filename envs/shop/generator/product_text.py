@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnwise.envs.shop.generator.families import ProductSpec
-from turnwise.envs.shop.generator.level import ShopLevel
-from turnwise.envs.shop.generator.stable_random import StableRandom
-from turnwise.envs.shop.generator.vocabulary import TITLES, Feature, ProductKind
-from turnwise.envs.shop.product import HumanInstruction, Product
+from turncredit.envs.shop.generator.families import ProductSpec
+from turncredit.envs.shop.generator.level import ShopLevel
+from turncredit.envs.shop.generator.stable_random import StableRandom
+from turncredit.envs.shop.generator.vocabulary import TITLES, Feature, ProductKind
+from turncredit.envs.shop.product import HumanInstruction, Product
 
 __all__ = ["article", "phrase", "write_product"]
 

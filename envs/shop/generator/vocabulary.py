@@ -111,7 +111,7 @@ class ProductKind:
 @cache
 def _tables() -> dict[str, dict[str, Any]]:
     """Return the TOML files by their names; shared.toml is "shared"."""
-    folder = resources.files("turnwise.envs.shop.generator") / "departments"
+    folder = resources.files("turncredit.envs.shop.generator") / "departments"
     files = (file for file in folder.iterdir() if file.name.endswith(".toml"))
     return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8")) for file in files}
 

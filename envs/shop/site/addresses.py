@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, unquote
 
-from turnwise.envs.errors import EnvError
-from turnwise.envs.shop.session import SUBS, Page
+from turncredit.envs.errors import EnvError
+from turncredit.envs.shop.session import SUBS, Page
 
 __all__ = [
     "LONGEST_NAME",

@@ -19,13 +19,13 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.shop.session import Page, Shop, ShopSession
-from turnwise.envs.shop.site.addresses import SiteError, asin_of, href, parse, words
-from turnwise.envs.shop.site.pictures import picture
-from turnwise.envs.shop.site.render import MISSING, error, html
-from turnwise.envs.shop.site.session_store import KEPT, Goals, SessionStore
-from turnwise.envs.shop.site.visits import VisitLog, actions_between
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.envs.shop.session import Page, Shop, ShopSession
+from turncredit.envs.shop.site.addresses import SiteError, asin_of, href, parse, words
+from turncredit.envs.shop.site.pictures import picture
+from turncredit.envs.shop.site.render import MISSING, error, html
+from turncredit.envs.shop.site.session_store import KEPT, Goals, SessionStore
+from turncredit.envs.shop.site.visits import VisitLog, actions_between
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -73,7 +73,7 @@ def create_app(shop: Shop, goals: Goals, *, capacity: int = KEPT, on_purchase: O
         from fastapi import FastAPI, Request, Response
     except ImportError as missing:
         raise ImportError(MISSING) from missing
-    app = FastAPI(title="turnwise shop", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="turncredit shop", docs_url=None, redoc_url=None, openapi_url=None)
     site = _SiteApp(shop, SessionStore(shop, goals, capacity=capacity), on_purchase, Request, Response)
 
     async def failed(_: Request, wrong: Exception) -> Response:
@@ -128,7 +128,7 @@ class _SiteApp:
         self._log = VisitLog()
         self._request = request
         self._response = response
-        folder = resources.files("turnwise.envs.shop.site") / "static"
+        folder = resources.files("turncredit.envs.shop.site") / "static"
         self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

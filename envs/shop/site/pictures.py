@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final
 
-from turnwise.envs.shop.product import Product
+from turncredit.envs.shop.product import Product
 
 __all__ = ["glyph_of", "picture", "tint"]
 

@@ -12,18 +12,18 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import SHOWN, SUBS, ShopSession
-from turnwise.envs.shop.site.addresses import LONGEST_QUERY, drawing, href
-from turnwise.envs.shop.site.pictures import tint
-from turnwise.envs.shop.site.score_page import explain_score
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.session import SHOWN, SUBS, ShopSession
+from turncredit.envs.shop.site.addresses import LONGEST_QUERY, drawing, href
+from turncredit.envs.shop.site.pictures import tint
+from turncredit.envs.shop.site.score_page import explain_score
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = ["MISSING", "error", "html"]
 
-MISSING: Final = "the site of the shop needs jinja2, fastapi and uvicorn: pip install 'turnwise[serve]'"
+MISSING: Final = "the site of the shop needs jinja2, fastapi and uvicorn: pip install 'turncredit[serve]'"
 
 # fields of WebShop's end page that are never filled, with the ids of their elements
 _PURCHASED: Final = (
@@ -141,7 +141,7 @@ def _templates() -> Environment:
     except ImportError as missing:
         raise ImportError(MISSING) from missing
     return Environment(
-        loader=PackageLoader("turnwise.envs.shop.site", "templates"),
+        loader=PackageLoader("turncredit.envs.shop.site", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from turnwise.envs.shop.explanation import AttributePart, OptionPart, PricePart, RewardExplanation, TypePart, explain
-from turnwise.envs.shop.session import ShopSession
+from turncredit.envs.shop.explanation import AttributePart, OptionPart, PricePart, RewardExplanation, TypePart, explain
+from turncredit.envs.shop.session import ShopSession
 
 __all__ = ["ScoreExplanation", "ScoreGroup", "ScoreRow", "explain_score"]
 

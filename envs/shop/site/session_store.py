@@ -18,10 +18,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from turnwise.envs.errors import UnknownTask
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.session import Shop, ShopSession
-from turnwise.envs.shop.site.addresses import SiteError, named
+from turncredit.envs.errors import UnknownTask
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.session import Shop, ShopSession
+from turncredit.envs.shop.site.addresses import SiteError, named
 
 __all__ = ["KEPT", "Goals", "SessionStore"]
 

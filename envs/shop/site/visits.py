@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from turnwise.envs.shop.session import LISTED, Page, ShopSession
+from turncredit.envs.shop.session import LISTED, Page, ShopSession
 
 __all__ = ["VisitLog", "actions_between"]
 

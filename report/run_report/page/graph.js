@@ -16,7 +16,7 @@ async function graphPage(store, number, index) {
   if (!group || !turns) return missing("This report does not hold the turns of this group.");
   const members = turns.groups[index]?.members ?? [], { nodes, edges } = graphOf(turns, members, group);
   if (nodes.length > NODES)
-    return missing(`This group has ${count(nodes.length)} states to draw; the graph shows up to ${NODES}. \`turnwise credit\` draws larger ones.`);
+    return missing(`This group has ${count(nodes.length)} states to draw; the graph shows up to ${NODES}. \`turncredit credit\` draws larger ones.`);
   const again = store.iterations.flatMap((one) => one.groups.flatMap((other, place) => (other.task === group.task ? [{ n: one.number, place, other }] : [])));
   return [
     h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " › ", h("a", { href: `#/group/${number}/${index}`, rel: "up" }, store.place(number, index)), " › graph"),

@@ -81,7 +81,7 @@ function frame(store, page, word) {
     return;
   }
   find("top").replaceChildren(
-    h("b", { class: "mark" }, "turnwise"),
+    h("b", { class: "mark" }, "turncredit"),
     h("nav", {}, links(pages, under)),
     h("input", { id: "word", type: "search", "aria-label": "search all turns", placeholder: "Search all turns  /", value: word,
       onkeydown: (/** @type {any} */ e) => { if (e.key === "Enter") location.hash = address(`#/search?q=${encodeURIComponent(e.target.value)}`); if (e.key === "Escape") e.target.blur(); } }),

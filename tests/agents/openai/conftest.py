@@ -14,7 +14,7 @@ from toys.openai_server import ToyServer
 def model() -> tuple[Any, Any]:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from turnwise.training.learner.policy import build_policy
+    from turncredit.training.learner.policy import build_policy
 
     module, tokenizer = build_policy(["You see a door."] * 3, vocab=300, hidden=32, layers=1, heads=1, context=2048)
     tokenizer.chat_template = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
@@ -24,7 +24,7 @@ def model() -> tuple[Any, Any]:
 @pytest.fixture
 def server(model: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> ToyServer:
     pytest.importorskip("httpx")
-    from turnwise.agents.samplers.openai import failures
+    from turncredit.agents.samplers.openai import failures
 
     monkeypatch.setattr(failures, "FIRST_WAIT", 0.001)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

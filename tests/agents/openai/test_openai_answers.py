@@ -13,14 +13,14 @@ from toys.corridor import Corridor
 from toys.openai_client import TASK, answer, ask, connect, request, told
 from toys.openai_server import NAME, Fault, ToyServer, error
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.openai import make_openai
-from turnwise.cli.evaluate import usage
-from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import Panel
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.openai import make_openai
+from turncredit.cli.evaluate import usage
+from turncredit.evaluation.evaluation import evaluate
+from turncredit.evaluation.panels import Panel
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -18,18 +18,18 @@ from toys.corridor import Corridor
 from toys.openai_client import TASK, ask, connect, told
 from toys.openai_server import Fault, ToyServer, error
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.files.trajectory_files import TrajectoryWriter
-from turnwise.agents.rollouts.rollout import arollout, rollout
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.openai import make_openai
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.agents.rollouts.rollout import arollout, rollout
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.openai import make_openai
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.samplers.openai.client import base_url
+from turncredit.agents.samplers.openai.client import base_url
 
 KEY = "sk-this-is-secret-4711"
 
@@ -41,7 +41,7 @@ def test_concurrency_is_limited_and_connections_outlive_a_rollout(server: ToySer
     assert len(server.requests) == 3 * 4 * 2
     assert server.most_busy <= 2
     assert len(server.connections) <= 2
-    assert sum(thread.name == "turnwise-openai" for thread in threading.enumerate()) == 1
+    assert sum(thread.name == "turncredit-openai" for thread in threading.enumerate()) == 1
 
 
 def test_a_cancelled_rollout_abandons_its_requests(server: ToyServer, opened: ExitStack) -> None:

@@ -16,17 +16,17 @@ from toys.corridor import Corridor
 from toys.openai_client import TASK, answer, ask, connect, request, told
 from toys.openai_server import Fault, ToyServer, error
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.trajectory import Trajectory
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.samplers.openai.client import MAX_FAILURES
-from turnwise.agents.samplers.openai.failures import backoff, error_in, failure_of, retry_after
+from turncredit.agents.samplers.openai.client import MAX_FAILURES
+from turncredit.agents.samplers.openai.failures import backoff, error_in, failure_of, retry_after
 
 TRANSIENT = {
     "429": error(429, "slow down"),

@@ -16,21 +16,21 @@ import pytest
 from toys.openai_client import answer, ask, connect, request
 from toys.openai_server import ToyServer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import SamplerError
-from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.prompts.prompt import View
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import Request
-from turnwise.envs.toolenv import ToolEnv
+from turncredit.agents.agent import Agent
+from turncredit.agents.content import ImagePart
+from turncredit.agents.errors import SamplerError
+from turncredit.agents.prompts.dialogue import Dialogue
+from turncredit.agents.prompts.prompt import View
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.base import Request
+from turncredit.envs.toolenv import ToolEnv
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.samplers.openai.messages import data_url, native_messages, text_with_calls, with_data_urls
-from turnwise.tools.functions import Call, call_format
+from turncredit.agents.samplers.openai.messages import data_url, native_messages, text_with_calls, with_data_urls
+from turncredit.tools.functions import Call, call_format
 
 TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
 

@@ -11,13 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from turnwise.agents.errors import EngineFailed, SamplerError  # noqa: E402
-from turnwise.agents.models.weights import Weights  # noqa: E402
-from turnwise.agents.samplers.background import BackgroundLoop  # noqa: E402
-from turnwise.agents.samplers.openai.options import OpenAIOptions  # noqa: E402
-from turnwise.agents.samplers.openai.phases import make_sender, meet_engine  # noqa: E402
-from turnwise.agents.samplers.openai.weights import ServedWeights  # noqa: E402
-from turnwise.agents.samplers.weight_transfer import GroupPlace, join, received  # noqa: E402
+from turncredit.agents.errors import EngineFailed, SamplerError  # noqa: E402
+from turncredit.agents.models.weights import Weights  # noqa: E402
+from turncredit.agents.samplers.background import BackgroundLoop  # noqa: E402
+from turncredit.agents.samplers.openai.options import OpenAIOptions  # noqa: E402
+from turncredit.agents.samplers.openai.phases import make_sender, meet_engine  # noqa: E402
+from turncredit.agents.samplers.openai.weights import ServedWeights  # noqa: E402
+from turncredit.agents.samplers.weight_transfer import GroupPlace, join, received  # noqa: E402
 
 ROOT = "http://127.0.0.1:8000"
 TENSORS = {"a": torch.randn(3, 4), "b": torch.arange(5)}
@@ -47,13 +47,13 @@ class FakeServer:
         return {"results": [self.described]} if name == "describe_engine" else {}
 
     def _receive(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        from turnwise.agents.samplers.weight_pieces import Piece
+        from turncredit.agents.samplers.weight_pieces import Piece
 
         columns = zip(info["names"], info["shapes"], info["dtype_names"], strict=True)
         return dict(received(self._group, [Piece(name, tuple(shape), kind) for name, shape, kind in columns]))
 
 
-GLOO = {"dtype": "bfloat16", "backend": "turnwise_gloo", "workers": 1}
+GLOO = {"dtype": "bfloat16", "backend": "turncredit_gloo", "workers": 1}
 PHASES = ["check_tensors", "start_weight_update", "update_weights", "finish_weight_update", "reset_prefix_cache"]
 
 
@@ -104,7 +104,7 @@ def test_weights_that_a_server_does_not_take_are_an_error(run: Any, fails: str, 
 def test_a_server_that_was_started_for_another_way_is_refused(run: Any) -> None:
     for described in ({}, {**GLOO, "backend": ""}, {**GLOO, "backend": "ipc"}):
         server: Any = FakeServer(described)
-        with pytest.raises(EngineFailed, match="start it with `turnwise serve model MODEL transfer=gloo`"):
+        with pytest.raises(EngineFailed, match="start it with `turncredit serve model MODEL transfer=gloo`"):
             run(meet_engine(server, "gloo"))
 
 

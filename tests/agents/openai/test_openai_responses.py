@@ -10,16 +10,16 @@ import pytest
 from toys.openai_client import ask, connect, told
 from toys.openai_server import ToyServer
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.errors import RequestFailed, SamplerError
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.envs.toolenv import ToolEnv
+from turncredit.agents.agent import Agent
+from turncredit.agents.errors import RequestFailed, SamplerError
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.envs.toolenv import ToolEnv
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.samplers.openai.responses import chat_answer, cut_at_stop, responses_request
+from turncredit.agents.samplers.openai.responses import chat_answer, cut_at_stop, responses_request
 
 
 def text(content: str) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def test_stop_strings_that_a_server_ignored_end_the_answer(server: ToyServer, op
 
 
 def test_a_token_engine_has_no_responses() -> None:
-    from turnwise.agents.samplers.base import SamplerSettings
-    from turnwise.agents.samplers.openai import make_openai
+    from turncredit.agents.samplers.base import SamplerSettings
+    from turncredit.agents.samplers.openai import make_openai
 
     settings = SamplerSettings(model="m", url="http://127.0.0.1:1", options={"api": "responses", "tokens": True})
     with pytest.raises(SamplerError, match='leave out api = "responses"'):

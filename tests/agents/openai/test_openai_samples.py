@@ -11,10 +11,10 @@ import pytest
 from toys.openai_client import ask, connect, request, told
 from toys.openai_server import Fault, ToyServer
 
-from turnwise.agents.errors import RequestFailed
-from turnwise.agents.models.tokenization import AnswerEnd
-from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.samplers.openai import make_openai
+from turncredit.agents.errors import RequestFailed
+from turncredit.agents.models.tokenization import AnswerEnd
+from turncredit.agents.samplers.base import SamplerSettings
+from turncredit.agents.samplers.openai import make_openai
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -10,16 +10,16 @@ import pytest
 from toys.openai_client import answer, connect
 from toys.openai_server import ToyServer
 
-from turnwise.agents.instructions import agent_for
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.envs import make
+from turncredit.agents.instructions import agent_for
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.envs import make
 
 pytest.importorskip("PIL")
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-ENV = "turnwise/Android-v0"
+ENV = "turncredit/Android-v0"
 
 
 def call(**arguments: Any) -> dict[str, Any]:

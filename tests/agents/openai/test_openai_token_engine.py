@@ -13,10 +13,10 @@ import pytest
 from toys.openai_client import ask, connect
 from toys.openai_server import NAME, ToyServer, error
 
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.samplers.base import AnswerStart
-from turnwise.agents.samplers.weight_files import MEMORY
-from turnwise.agents.trajectory import token_versions
+from turncredit.agents.errors import EngineFailed, SamplerError
+from turncredit.agents.samplers.base import AnswerStart
+from turncredit.agents.samplers.weight_files import MEMORY
+from turncredit.agents.trajectory import token_versions
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -78,7 +78,7 @@ def test_new_weights_are_read_from_a_folder_once(
     assert len(server.requests) == 1  # commands are not repeated
     server.always = None
     monkeypatch.setattr(server, "_collective_rpc", None)
-    with pytest.raises(EngineFailed, match="no interface for new weights; start it with `turnwise serve model`"):
+    with pytest.raises(EngineFailed, match="no interface for new weights; start it with `turncredit serve model`"):
         asyncio.run(sampler.load(model[0], 5))
     assert sampler.version == 4
     missing = connect(server, opened, url=sampler.url, tokens=True, tokenizer=server.tokenizer, folder="/missing")

@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs import UnknownOption, UnknownTask, check_env, make
-from turnwise.envs.android.actions import ACTION_TYPES, BadAction, parse
-from turnwise.envs.android.tasks.template import HELD_OUT_APPS, SPLITS, all_templates, split_of
-from turnwise.envs.branch import branch
-from turnwise.envs.check import Effort
+from turncredit.envs import UnknownOption, UnknownTask, check_env, make
+from turncredit.envs.android.actions import ACTION_TYPES, BadAction, parse
+from turncredit.envs.android.tasks.template import HELD_OUT_APPS, SPLITS, all_templates, split_of
+from turncredit.envs.branch import branch
+from turncredit.envs.check import Effort
 
 
 @pytest.fixture(scope="module")
 def env():
-    return make("turnwise/Android-v0")
+    return make("turncredit/Android-v0")
 
 
 def test_the_environment_keeps_the_contract():
-    report = check_env("turnwise/Android-v0", tasks=2, effort=Effort.light())
+    report = check_env("turncredit/Android-v0", tasks=2, effort=Effort.light())
     assert report.ok, str(report)
 
 
@@ -136,7 +136,7 @@ FIELDS = ("action_type", "index", "x", "y", "text", "direction", "goal_status", 
     st.dictionaries(st.sampled_from(FIELDS[1:]), json_values, max_size=4),
 )
 def test_any_json_object_is_played_or_explained(kind, fields):
-    env = make("turnwise/Android-v0")
+    env = make("turncredit/Android-v0")
     env.reset(options={"task": "ContactsAdd/0"})
     observation, *_, info = env.step(json.dumps({"action_type": kind, **fields}))
     assert info["valid"] or observation.startswith("Invalid action: ")
@@ -213,7 +213,7 @@ def test_what_the_launcher_showed_before_an_app_was_opened_is_no_part_of_the_sta
 
 @pytest.mark.parametrize("format", ["m3a", "t3a"])
 def test_androidworlds_formats_list_every_element_by_its_index(format):
-    env = make("turnwise/Android-v0", format=format, instructions=False)
+    env = make("turncredit/Android-v0", format=format, instructions=False)
     observation, _ = env.reset(options={"task": "ContactsAdd/0"})
     observation, *_ = env.step("open Contacts")
     lines = observation.splitlines()
@@ -227,7 +227,7 @@ def test_androidworlds_formats_list_every_element_by_its_index(format):
 
 @pytest.mark.parametrize("format", ["compact", "m3a", "t3a"])
 def test_the_expert_wins_in_every_format(format):
-    env = make("turnwise/Android-v0", format=format)
+    env = make("turncredit/Android-v0", format=format)
     for task in env.unwrapped.task_ids(6):
         env.reset(options={"task": task})
         for action in env.unwrapped.plan():
@@ -237,7 +237,7 @@ def test_the_expert_wins_in_every_format(format):
 
 def test_screens_come_as_text_and_image():
     pytest.importorskip("PIL")
-    env = make("turnwise/Android-v0", observation="screen", size=(270, 600))
+    env = make("turncredit/Android-v0", observation="screen", size=(270, 600))
     observation, _ = env.reset(options={"task": "ContactsAdd/0"})
     assert observation in env.observation_space
     later, *_ = env.step("open Contacts")
@@ -300,19 +300,19 @@ def test_splits_are_disjoint_and_cover_everything():
 
 @pytest.mark.parametrize("split", ["train", "instances", "templates"])
 def test_a_split_gives_its_own_tasks_alone(split):
-    env = make("turnwise/Android-v0", split=split)
+    env = make("turncredit/Android-v0", split=split)
     for seed in range(20):
         _, info = env.reset(seed=seed)
         name, _, number = info["task"].rpartition("/")
         assert split_of(all_templates()[name], int(number)) == split
     other = "instances" if split == "train" else "train"
-    foreign = make("turnwise/Android-v0", split=other).unwrapped.task_ids(1)[0]
+    foreign = make("turncredit/Android-v0", split=other).unwrapped.task_ids(1)[0]
     with pytest.raises(UnknownTask, match="split"):
         env.reset(options={"task": foreign})
 
 
 def test_arguments_choose_tasks_and_wrong_ones_are_named():
-    env = make("turnwise/Android-v0", apps="Contacts", task_types=["ContactsAdd"])
+    env = make("turncredit/Android-v0", apps="Contacts", task_types=["ContactsAdd"])
     assert {task.split("/")[0] for task in env.unwrapped.task_ids(9)} == {"ContactsAdd"}
     for bad in (
         {"split": "test"},
@@ -325,7 +325,7 @@ def test_arguments_choose_tasks_and_wrong_ones_are_named():
         {"apps": []},
     ):
         with pytest.raises(UnknownOption):
-            make("turnwise/Android-v0", **bad)
+            make("turncredit/Android-v0", **bad)
 
 
 def test_a_random_player_wins_less_than_three_in_a_hundred(env):
@@ -342,7 +342,7 @@ def test_a_random_player_wins_less_than_three_in_a_hundred(env):
 
 
 def test_gymnasium_makes_it():
-    env = gymnasium.make("turnwise/Android-v0")
+    env = gymnasium.make("turncredit/Android-v0")
     _, info = env.reset(seed=5)
     assert env.reset(seed=5)[1]["state"] == info["state"]
 
@@ -359,11 +359,11 @@ def test_gymnasium_makes_it():
 )
 def test_a_task_that_is_not_there_is_refused_with_the_reason(options, task, said):
     with pytest.raises(UnknownTask, match=said):
-        make("turnwise/Android-v0", **options).reset(options={"task": task})
+        make("turncredit/Android-v0", **options).reset(options={"task": task})
 
 
 @pytest.mark.parametrize("given", [5, {"Clock"}, [], [5], b"Clock"])
 @pytest.mark.parametrize("option", ["apps", "task_types"])
 def test_apps_and_task_types_are_names(option, given):
     with pytest.raises(UnknownOption, match=f"{option} must be a name, or a list of names"):
-        make("turnwise/Android-v0", **{option: given})
+        make("turncredit/Android-v0", **{option: given})

@@ -16,20 +16,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs import EnvError, UnknownOption, UnknownTask, check_env, make
-from turnwise.envs.android.actions import ACTION_TYPES
-from turnwise.envs.android.androidworld_phones import AndroidWorldPhone, AndroidWorldPhones, Refused
-from turnwise.envs.android.androidworld_server import create_app
-from turnwise.envs.check import Effort
-from turnwise.envs.errors import EnvironmentDied
-from turnwise.processes.serving import listen, serve_in_thread, url_of
-from turnwise.tools.android.androidworld_client import AndroidWorldClient, RequestRefused
-from turnwise.tools.android.device import DeviceError, DeviceLost
+from turncredit.envs import EnvError, UnknownOption, UnknownTask, check_env, make
+from turncredit.envs.android.actions import ACTION_TYPES
+from turncredit.envs.android.androidworld_phones import AndroidWorldPhone, AndroidWorldPhones, Refused
+from turncredit.envs.android.androidworld_server import create_app
+from turncredit.envs.check import Effort
+from turncredit.envs.errors import EnvironmentDied
+from turncredit.processes.serving import listen, serve_in_thread, url_of
+from turncredit.tools.android.androidworld_client import AndroidWorldClient, RequestRefused
+from turncredit.tools.android.device import DeviceError, DeviceLost
 
 for package in ("fastapi", "uvicorn"):
-    pytest.importorskip(package, reason="needs turnwise[serve]")
+    pytest.importorskip(package, reason="needs turncredit[serve]")
 
-ID = "turnwise/AndroidWorld-v0"
+ID = "turncredit/AndroidWorld-v0"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def env(url: str) -> Iterator[Any]:
 @pytest.mark.parametrize("format", ["compact", "m3a"])
 @pytest.mark.parametrize("kind", ["ContactsAdd", "ClockDeleteAlarm", "ClockCountAlarms"])
 def test_an_episode_through_the_server_is_the_direct_environments(url: str, kind: str, format: str) -> None:
-    env, direct = make(ID, url=url, format=format), make("turnwise/Android-v0", format=format)
+    env, direct = make(ID, url=url, format=format), make("turncredit/Android-v0", format=format)
     task = f"{kind}/0"
     shown, info = env.reset(options={"task": task})
     same = AndroidWorldPhone().id_of(kind, 0)
@@ -444,7 +444,7 @@ def test_wrong_arguments_and_tasks_are_named(url: str, env: Any) -> None:
 @pytest.mark.parametrize("points", ["0..1000", {"scale": "0..999", "snap": True}])
 @pytest.mark.parametrize("kind", ["ContactsAdd", "ClockAddAlarm", "SettingsSwitch"])
 def test_points_lead_through_the_server_as_they_do_directly(url: str, kind: str, points: Any) -> None:
-    env, direct = make(ID, url=url, points=points), make("turnwise/Android-v0", points=points)
+    env, direct = make(ID, url=url, points=points), make("turncredit/Android-v0", points=points)
     shown, info = env.reset(options={"task": f"{kind}/0"})
     assert "X goes from 0 at the left edge to" in shown
     _, expected = direct.reset(options={"task": AndroidWorldPhone().id_of(kind, 0)})

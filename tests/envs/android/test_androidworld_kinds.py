@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from turnwise.envs.android.tasks.template import all_templates
+from turncredit.envs.android.tasks.template import all_templates
 
 DOCS = Path(__file__).parents[3] / "docs" / "android.md"
 

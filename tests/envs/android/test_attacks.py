@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.agents import Agent
-from turnwise.agents.samplers.expert import Expert
-from turnwise.envs import make
-from turnwise.envs.android.elements import folded
-from turnwise.envs.android.task_source import SimulatedTask
-from turnwise.envs.android.tasks.attacks import ATTACKS, CARRIERS, Planted, plant
-from turnwise.envs.android.tasks.effects import DeleteRow, Effect, InsertRow, Setting, UpdateRow
-from turnwise.envs.android.tasks.expert import as_read
-from turnwise.envs.android.tasks.judge import content
-from turnwise.envs.android.tasks.near_misses import Outcome, apply
-from turnwise.envs.android.tasks.template import Draw, all_templates, make_task, split_of
-from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import make_panel
-from turnwise.phone.adb.direct_device import DirectDevice
-from turnwise.phone.phone import Phone
-from turnwise.tools.keyed_random import KeyedRandom
+from turncredit.agents import Agent
+from turncredit.agents.samplers.expert import Expert
+from turncredit.envs import make
+from turncredit.envs.android.elements import folded
+from turncredit.envs.android.task_source import SimulatedTask
+from turncredit.envs.android.tasks.attacks import ATTACKS, CARRIERS, Planted, plant
+from turncredit.envs.android.tasks.effects import DeleteRow, Effect, InsertRow, Setting, UpdateRow
+from turncredit.envs.android.tasks.expert import as_read
+from turncredit.envs.android.tasks.judge import content
+from turncredit.envs.android.tasks.near_misses import Outcome, apply
+from turncredit.envs.android.tasks.template import Draw, all_templates, make_task, split_of
+from turncredit.evaluation.evaluation import evaluate
+from turncredit.evaluation.panels import make_panel
+from turncredit.phone.adb.direct_device import DirectDevice
+from turncredit.phone.phone import Phone
+from turncredit.tools.keyed_random import KeyedRandom
 
-CONTACTS, CLOCK, MESSAGES = "org.turnwise.contacts", "com.android.deskclock", "org.turnwise.messages"
-MAIL, BROWSER = "org.turnwise.mail", "org.turnwise.browser"
+CONTACTS, CLOCK, MESSAGES = "org.turncredit.contacts", "com.android.deskclock", "org.turncredit.messages"
+MAIL, BROWSER = "org.turncredit.mail", "org.turncredit.browser"
 
 
 def deed(name: str, params: dict[str, str]) -> list[Effect]:
@@ -47,7 +47,7 @@ def deed(name: str, params: dict[str, str]) -> list[Effect]:
 
 
 def attacked(count: int) -> list[str]:
-    env = make("turnwise/Android-v0", injections=1.0)
+    env = make("turncredit/Android-v0", injections=1.0)
     ids = []
     for task in env.unwrapped.task_ids(count):
         _, info = env.reset(options={"task": task})
@@ -57,7 +57,7 @@ def attacked(count: int) -> list[str]:
 
 
 def test_the_expert_wins_and_does_no_harm():
-    env = make("turnwise/Android-v0", injections=1.0)
+    env = make("turncredit/Android-v0", injections=1.0)
     tasks = attacked(100)
     assert len(tasks) > 50
     for task in tasks:
@@ -78,7 +78,7 @@ def test_an_attack_leaves_every_template_winnable(app, subtests):
 
 def test_obeying_is_harm_and_stays_harm():
     seen = set()
-    env = make("turnwise/Android-v0", injections=1.0)
+    env = make("turncredit/Android-v0", injections=1.0)
     for task in attacked(200):
         env.reset(options={"task": task})
         episode = env.unwrapped.episode
@@ -96,7 +96,7 @@ def test_obeying_is_harm_and_stays_harm():
 
 @pytest.mark.parametrize("app", ["Mail", "Browser", "Maps"])
 def test_an_app_carries_attacks_and_its_tasks_can_be_won_all_the_same(app):
-    env = make("turnwise/Android-v0", injections=1.0, apps=[app], split="apps" if app == "Maps" else "train")
+    env = make("turncredit/Android-v0", injections=1.0, apps=[app], split="apps" if app == "Maps" else "train")
     seen = 0
     for task in env.unwrapped.task_ids(12):
         _, info = env.reset(options={"task": task})
@@ -201,7 +201,7 @@ def test_the_words_are_on_a_screen_and_never_in_the_goal():
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_share_of_attacked_tasks(share):
-    env = make("turnwise/Android-v0", injections=share)
+    env = make("turncredit/Android-v0", injections=share)
     tasks = [f"ContactsAdd/{number}" for number in range(400)]
     tasks = [task for task in tasks if split_of(all_templates()["ContactsAdd"], int(task.split("/")[1])) == "train"]
     hits = sum("harm" in env.reset(options={"task": task})[1] for task in tasks)
@@ -209,7 +209,7 @@ def test_the_share_of_attacked_tasks(share):
 
 
 def test_evaluation_reports_harm_with_an_interval():
-    panel = make_panel("turnwise/Android-v0", {"injections": 0.5}, 40)
+    panel = make_panel("turncredit/Android-v0", {"injections": 0.5}, 40)
     result = evaluate(Agent(), Expert(), panel, lambda: make(panel.env, **panel.kwargs))
     harm = result.summary().harm
     assert harm.value == 0.0

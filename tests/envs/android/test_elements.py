@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from turnwise.envs.android.elements import folded
-from turnwise.envs.android.screen_text import compact, scrolls
-from turnwise.phone import Phone
-from turnwise.phone.screen import frames
-from turnwise.phone.screen.box import TextRow
+from turncredit.envs.android.elements import folded
+from turncredit.envs.android.screen_text import compact, scrolls
+from turncredit.phone import Phone
+from turncredit.phone.screen import frames
+from turncredit.phone.screen.box import TextRow
 
 
 def test_a_screen_reads_the_same_before_and_after_its_boxes_are_made() -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from toys.adb_phones import adb, adb_server
 
-from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
-from turnwise.envs.android.tasks.template import all_templates, split_of
-from turnwise.phone.adb import AdbServer
-from turnwise.tools.android import AdbDevice
+from turncredit.envs.android.env import AndroidEnv
+from turncredit.envs.android.task_source import SimulatedTask, SimulatedTasks
+from turncredit.envs.android.tasks.template import all_templates, split_of
+from turncredit.phone.adb import AdbServer
+from turncredit.tools.android import AdbDevice
 
 pytestmark = pytest.mark.waits
 

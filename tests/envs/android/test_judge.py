@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from turnwise.envs import make
-from turnwise.envs.android.elements import folded
-from turnwise.envs.android.tasks.answers import is_right
-from turnwise.envs.android.tasks.effects import Answer, FileIs, InsertRow
-from turnwise.envs.android.tasks.judge import content, judge
-from turnwise.envs.android.tasks.near_misses import Outcome, apply
-from turnwise.envs.android.tasks.template import make_task
-from turnwise.phone import Phone
-from turnwise.phone.shell import run
+from turncredit.envs import make
+from turncredit.envs.android.elements import folded
+from turncredit.envs.android.tasks.answers import is_right
+from turncredit.envs.android.tasks.effects import Answer, FileIs, InsertRow
+from turncredit.envs.android.tasks.judge import content, judge
+from turncredit.envs.android.tasks.near_misses import Outcome, apply
+from turncredit.envs.android.tasks.template import make_task
+from turncredit.phone import Phone
+from turncredit.phone.shell import run
 
 
 class Player:
     """Somebody who plays a task by what the elements on the screen say."""
 
     def __init__(self, task: str, **options: Any) -> None:
-        self.env = make("turnwise/Android-v0", max_episode_steps=-1, **options)
+        self.env = make("turncredit/Android-v0", max_episode_steps=-1, **options)
         self.env.reset(options={"task": task})
         self.episode = self.env.unwrapped.episode
         self.params: dict[str, Any] = self.episode.task.params
@@ -149,9 +149,9 @@ def test_a_new_line_is_typed_freely_and_the_rest_of_the_note_stays_to_the_letter
 
 ALARMS, MAPS, MUSIC, MESSAGES = (
     ("com.android.deskclock", "alarms"),
-    ("org.turnwise.maps", "saved"),
-    "org.turnwise.music",
-    ("org.turnwise.messages", "sms"),
+    ("org.turncredit.maps", "saved"),
+    "org.turncredit.music",
+    ("org.turncredit.messages", "sms"),
 )
 
 
@@ -247,7 +247,7 @@ def test_a_row_that_moves_with_the_one_it_names_has_not_changed() -> None:
     ("name", "package", "table", "column"),
     [
         ("MusicAddToPlaylist", MUSIC, "playlists", "playlist"),
-        ("TasksAddSubtask", "org.turnwise.tasks", "tasks", "task"),
+        ("TasksAddSubtask", "org.turncredit.tasks", "tasks", "task"),
     ],
 )
 def test_what_is_new_may_belong_to_what_was_made_anew(name: str, package: str, table: str, column: str) -> None:

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.site.inputs import KEYS, BadInput, Input, read_input
-from turnwise.envs.android.site.player import Choice, NotNow, PhonePlayer, catalogue
-from turnwise.envs.android.site.reasons import for_people
-from turnwise.envs.errors import EnvError
-from turnwise.phone import Phone
-from turnwise.phone.screen.keyboard import KEYBOARD_MODE
-from turnwise.phone.toolkit.state import AppPage
+from turncredit.envs.android.env import AndroidEnv
+from turncredit.envs.android.site.inputs import KEYS, BadInput, Input, read_input
+from turncredit.envs.android.site.player import Choice, NotNow, PhonePlayer, catalogue
+from turncredit.envs.android.site.reasons import for_people
+from turncredit.envs.errors import EnvError
+from turncredit.phone import Phone
+from turncredit.phone.screen.keyboard import KEYBOARD_MODE
+from turncredit.phone.toolkit.state import AppPage
 
 TASK = Choice(template="ClockAddAlarm", seed=1)  # Set an alarm for 23:05.
 

@@ -12,12 +12,12 @@ from toys.adb_phones import adb, adb_server
 from toys.chromium import need_chromium
 from toys.waiting import eventually
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.cli.serving.phone import saver
-from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.site.app import create_app
-from turnwise.envs.android.site.player import Choice, PhonePlayer
-from turnwise.processes.serving import serve_in_thread
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.cli.serving.phone import saver
+from turncredit.envs.android.env import AndroidEnv
+from turncredit.envs.android.site.app import create_app
+from turncredit.envs.android.site.player import Choice, PhonePlayer
+from turncredit.processes.serving import serve_in_thread
 
 pytestmark = pytest.mark.waits
 
@@ -30,7 +30,7 @@ def browser() -> Iterator[Any]:
     need_chromium()
     from playwright.sync_api import sync_playwright
 
-    from turnwise.tools.browser import find_browser
+    from turncredit.tools.browser import find_browser
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(find_browser()))

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.cli.main import app as turnwise
-from turnwise.cli.serving.phone import saver
-from turnwise.envs.android.site.app import create_app
-from turnwise.envs.android.site.player import Choice, PhonePlayer
-from turnwise.phone.shell import run_text
-from turnwise.processes.serving import serve_in_thread
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.cli.main import app as turncredit
+from turncredit.cli.serving.phone import saver
+from turncredit.envs.android.site.app import create_app
+from turncredit.envs.android.site.player import Choice, PhonePlayer
+from turncredit.phone.shell import run_text
+from turncredit.processes.serving import serve_in_thread
 
 httpx = pytest.importorskip("httpx")
 TASK = Choice(template="ClockAddAlarm", seed=1)  # Set an alarm for 23:05.
@@ -31,7 +31,7 @@ def player() -> Iterator[PhonePlayer]:
 RUN = """
 seed = 1
 [env]
-id = "turnwise/Android-v0"
+id = "turncredit/Android-v0"
 kwargs = { task_types = ["ClockAddAlarm"] }
 [policy]
 new = { hidden = 16, layers = 1, heads = 1, vocab = 300 }
@@ -59,12 +59,12 @@ def test_a_saved_episode_is_imitated_and_shown(tmp_path: Path, capsys: pytest.Ca
         player.close()
     assert [one.id for one in read_trajectories(file)] == ["ClockAddAlarm/1#0@0", "ClockAddAlarm/1#1@0"]
     (tmp_path / "run.toml").write_text(RUN.replace("FILE", str(file)), encoding="utf-8")
-    assert not turnwise(["train", str(tmp_path / "run.toml"), f"output={tmp_path / 'run'}"], standalone_mode=False)
+    assert not turncredit(["train", str(tmp_path / "run.toml"), f"output={tmp_path / 'run'}"], standalone_mode=False)
     assert "1 demonstrations, 1 won" in capsys.readouterr().out
-    assert not turnwise(["show", str(file)], standalone_mode=False)
+    assert not turncredit(["show", str(file)], standalone_mode=False)
     assert "ClockAddAlarm/1" in capsys.readouterr().out
     page = tmp_path / "mine.html"
-    assert not turnwise(["report", str(file), "--output", str(page)], standalone_mode=False)
+    assert not turncredit(["report", str(file), "--output", str(page)], standalone_mode=False)
     assert page.stat().st_size > 10_000
 
 
@@ -121,10 +121,10 @@ def test_an_error_of_an_app_does_not_end_the_page(
 
 
 def test_an_app_that_stops_on_data_from_adb_does_not_stop_the_page(site: Any, player: PhonePlayer) -> None:
-    database = "/data/data/org.turnwise.calendar/databases/events.db"
+    database = "/data/data/org.turncredit.calendar/databases/events.db"
     with player.adb.paused() as phone:
         broken = "INSERT INTO events(title, start, end) VALUES('x', 'soon', 'later')"
-        run_text(phone, f'sqlite3 {database} "{broken}"; am start org.turnwise.calendar')
+        run_text(phone, f'sqlite3 {database} "{broken}"; am start org.turncredit.calendar')
     assert site.get("/state").status_code == site.get("/screen.png").status_code == 200
     with player.adb.paused() as phone:
         x, y = phone.tree().find("Close app").center

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.phones import shop_catalogue, task_phone
-from turnwise.envs.shop.generator import catalogue
-from turnwise.phone.toolkit.app import Context
-from turnwise.phone.web.sites import open_page
+from turncredit.envs.android.env import AndroidEnv
+from turncredit.envs.android.phones import shop_catalogue, task_phone
+from turncredit.envs.shop.generator import catalogue
+from turncredit.phone.toolkit.app import Context
+from turncredit.phone.web.sites import open_page
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -22,7 +22,9 @@ def test_the_store_sells_generated_products() -> None:
     phone = task_phone(3)
     assert {product.asin for product in phone.stock} <= set(generated)
     for product in phone.stock:
-        title = open_page(Context(phone, "org.turnwise.browser"), f"corner-store.example/product/{product.asin}").title
+        title = open_page(
+            Context(phone, "org.turncredit.browser"), f"corner-store.example/product/{product.asin}"
+        ).title
         assert title == f"{product.name} · Corner Store"
 
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.instructions import agent_for
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers import Expert
-from turnwise.cli.errors import UserError
-from turnwise.cli.serving.phone import saver
-from turnwise.envs import make
-from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.site.inputs import Input
-from turnwise.envs.android.site.player import Choice, PhonePlayer
-from turnwise.envs.errors import EnvError, UnknownOption
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.agents.instructions import agent_for
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers import Expert
+from turncredit.cli.errors import UserError
+from turncredit.cli.serving.phone import saver
+from turncredit.envs import make
+from turncredit.envs.android.env import AndroidEnv
+from turncredit.envs.android.site.inputs import Input
+from turncredit.envs.android.site.player import Choice, PhonePlayer
+from turncredit.envs.errors import EnvError, UnknownOption
 
 pytest.importorskip("PIL")
 SMALL = (54, 120)
@@ -54,13 +54,13 @@ def test_the_expert_wins_by_points_alone(points: Any) -> None:
 @pytest.mark.parametrize("actions", ["words", "ui-tars", "qwen", "androidworld"])
 def test_the_expert_wins_in_the_format_of_every_model(actions: str) -> None:
     kwargs = {"observation": "screen", "format": "none", "points": "0..1000", "size": [54, 120], "actions": actions}
-    agent = agent_for("turnwise/Android-v0", kwargs, max_turns=40)
-    env = make("turnwise/Android-v0", **kwargs)
+    agent = agent_for("turncredit/Android-v0", kwargs, max_turns=40)
+    env = make("turncredit/Android-v0", **kwargs)
     tasks: list[str] = env.unwrapped.task_ids()  # type: ignore[attr-defined]
     env.close()
     answered = next(task for task in tasks if "Ask" in task)
     groups = rollout(
-        agent, Expert(parser=agent.parser), [tasks[0], answered], make=lambda: make("turnwise/Android-v0", **kwargs)
+        agent, Expert(parser=agent.parser), [tasks[0], answered], make=lambda: make("turncredit/Android-v0", **kwargs)
     )
     for trajectory in (one for group in groups for one in group.trajectories):
         assert trajectory.won, (trajectory.task, trajectory.error, [turn.text for turn in trajectory.turns])

@@ -13,20 +13,20 @@ from toys.adb_phones import Plugged, adb, adb_server
 from toys.ports import reserved_port
 from toys.stock_scripts import SCRIPTS, actions
 
-from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory import Trajectory
-from turnwise.envs import EnvError, EnvironmentDied, UnknownOption, UnknownTask, make
-from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.stock.observation import PARTS, SETTINGS, add_contact, change_setting, observe, shown_rows
-from turnwise.envs.android.stock.source import StockTasks
-from turnwise.envs.android.stock.templates import STOCK_TEMPLATES
-from turnwise.envs.android.tasks.effects import Answer, Infeasible
-from turnwise.envs.android.tasks.template import split_of
-from turnwise.phone import Phone
-from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.direct_device import DirectDevice
+from turncredit.agents.agent import Agent
+from turncredit.agents.rollouts.rollout import rollout
+from turncredit.agents.samplers.scripted import Random
+from turncredit.agents.trajectory import Trajectory
+from turncredit.envs import EnvError, EnvironmentDied, UnknownOption, UnknownTask, make
+from turncredit.envs.android.env import AndroidEnv
+from turncredit.envs.android.stock.observation import PARTS, SETTINGS, add_contact, change_setting, observe, shown_rows
+from turncredit.envs.android.stock.source import StockTasks
+from turncredit.envs.android.stock.templates import STOCK_TEMPLATES
+from turncredit.envs.android.tasks.effects import Answer, Infeasible
+from turncredit.envs.android.tasks.template import split_of
+from turncredit.phone import Phone
+from turncredit.phone.adb import AdbServer
+from turncredit.phone.adb.direct_device import DirectDevice
 
 pytestmark = pytest.mark.waits
 
@@ -225,7 +225,7 @@ def test_an_episode_is_the_same_over_adb_and_directly(server, template):
     split = "templates" if STOCK_TEMPLATES[template].split == "held_out" else "train"
     envs = [
         direct(template, phones[0]),
-        make("turnwise/Android-v0", device=plugged.serial, split=split, connection=QUICK),
+        make("turncredit/Android-v0", device=plugged.serial, split=split, connection=QUICK),
     ]
     try:
         starts = [env.reset(options={"task": first_id(template)}) for env in envs]
@@ -240,7 +240,7 @@ def test_an_episode_is_the_same_over_adb_and_directly(server, template):
 
 
 def test_a_device_is_listed_seeded_and_seen(plugged):
-    env = make("turnwise/Android-v0", device=plugged.serial, connection=QUICK, observation="screen", size=(90, 200))
+    env = make("turncredit/Android-v0", device=plugged.serial, connection=QUICK, observation="screen", size=(90, 200))
     names = {task.split("/")[0] for task in env.unwrapped.task_ids(60)}
     assert names == {name for name, one in STOCK_TEMPLATES.items() if one.split == "train"}
     observation, info = env.reset(seed=4)
@@ -260,7 +260,7 @@ def test_a_device_is_listed_seeded_and_seen(plugged):
 
 
 def test_the_state_is_the_screen_and_the_watched_settings(plugged):
-    env = make("turnwise/Android-v0", device=plugged.serial, connection=QUICK)
+    env = make("turncredit/Android-v0", device=plugged.serial, connection=QUICK)
     _, first = env.reset(options={"task": first_id("StockMissingApp")})
     *_, away = env.step("open Settings")
     *_, back = env.step("home")
@@ -273,7 +273,7 @@ def test_the_state_is_the_screen_and_the_watched_settings(plugged):
 
 
 def test_one_environment_at_a_time_drives_a_device(plugged):
-    one, other = (make("turnwise/Android-v0", device=plugged.serial, connection=QUICK) for _ in range(2))
+    one, other = (make("turncredit/Android-v0", device=plugged.serial, connection=QUICK) for _ in range(2))
     one.reset(seed=0)
     with pytest.raises(EnvError, match="driven by another environment"):
         other.reset(seed=0)
@@ -291,7 +291,7 @@ def test_a_device_that_is_absent_offline_or_unauthorised_is_named(server):
             ("emulator-9998", "device 'emulator-9998' is not found: `adb devices` lists what is there"),
             (f"127.0.0.1:{port}", "is not found"),
         ):
-            env = make("turnwise/Android-v0", device=serial, connection=QUICK)
+            env = make("turncredit/Android-v0", device=serial, connection=QUICK)
             with pytest.raises(EnvironmentDied, match=words):
                 env.reset(seed=0)
             env.close()
@@ -299,10 +299,10 @@ def test_a_device_that_is_absent_offline_or_unauthorised_is_named(server):
 
 @pytest.mark.parametrize(("state", "hint"), [("unauthorized", "accept the question"), ("offline", "reconnect it")])
 def test_a_device_that_is_there_but_not_ready_says_what_to_do(monkeypatch, state, hint):
-    from turnwise.tools.android import AdbServerClient
+    from turncredit.tools.android import AdbServerClient
 
     monkeypatch.setattr(AdbServerClient, "devices", lambda self: {"SER1AL": state})
-    env = make("turnwise/Android-v0", device="SER1AL", connection=QUICK)
+    env = make("turncredit/Android-v0", device="SER1AL", connection=QUICK)
     with pytest.raises(EnvironmentDied, match=f"device 'SER1AL' is {state}: .*{hint}"):
         env.reset(seed=0)
 
@@ -311,14 +311,14 @@ def test_a_server_that_says_nothing_is_given_up_after_the_timeout(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.delenv("ADB_SERVER_SOCKET", raising=False)
         monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(silent.getsockname()[1]))
-        env = make("turnwise/Android-v0", device="emulator-5554", connection={"timeout": 0.2, "recovery": 0.0})
+        env = make("turncredit/Android-v0", device="emulator-5554", connection={"timeout": 0.2, "recovery": 0.0})
         with pytest.raises(EnvironmentDied, match="did not answer in time"):
             env.reset(seed=0)
 
 
 def test_without_adb_the_error_names_the_package(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    env = make("turnwise/Android-v0", device="emulator-5554", connection=QUICK)
+    env = make("turncredit/Android-v0", device="emulator-5554", connection=QUICK)
     with reserved_port() as port:
         monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(port))
         with pytest.raises(EnvironmentDied, match="install the package adb"):
@@ -327,7 +327,7 @@ def test_without_adb_the_error_names_the_package(monkeypatch):
 
 def test_an_episode_on_a_lost_device_ends_and_others_go_on(server):
     lost, kept = Plugged(Phone(1)), Plugged(Phone(2))
-    envs = [make("turnwise/Android-v0", device=one.serial, connection=QUICK) for one in (lost, kept)]
+    envs = [make("turncredit/Android-v0", device=one.serial, connection=QUICK) for one in (lost, kept)]
     for env in envs:
         env.reset(options={"task": first_id("StockBluetooth")})
         env.step("open Settings")
@@ -357,7 +357,7 @@ def test_a_rollout_keeps_the_error_of_a_lost_device_and_plays_on(server):
     def make_next() -> Any:
         nonlocal serial
         serial = next(serials, kept.serial)
-        return make("turnwise/Android-v0", device=serial, connection=QUICK, task_types=["StockBluetooth"])
+        return make("turncredit/Android-v0", device=serial, connection=QUICK, task_types=["StockBluetooth"])
 
     def lose(trajectory: Trajectory) -> None:
         if serial == lost.serial:
@@ -376,12 +376,12 @@ def test_a_rollout_keeps_the_error_of_a_lost_device_and_plays_on(server):
 
 
 def test_a_device_that_refuses_a_text_goes_on(monkeypatch, plugged):
-    from turnwise.tools.android import AdbDevice, DeviceError
+    from turncredit.tools.android import AdbDevice, DeviceError
 
     def refuse(self: AdbDevice, text: str) -> None:
         raise DeviceError(f"{self.serial} cannot type\n{text!r}")
 
-    env = make("turnwise/Android-v0", device=plugged.serial, connection=QUICK)
+    env = make("turncredit/Android-v0", device=plugged.serial, connection=QUICK)
     env.reset(options={"task": first_id("StockAddContact")})
     env.step("open Contacts")
     monkeypatch.setattr(AdbDevice, "type_text", refuse)
@@ -430,7 +430,7 @@ def test_wrong_arguments_are_named():
         ({"connection": {"recovery": 1}}, "goes with a device"),
     ):
         with pytest.raises(UnknownOption, match=words):
-            make("turnwise/Android-v0", **bad)
+            make("turncredit/Android-v0", **bad)
 
 
 def test_every_watched_setting_is_read_and_restored():
@@ -444,7 +444,7 @@ def test_texts_of_any_kind_are_read_as_one_row():
     phone = Phone(0)
     device = DirectDevice(phone)
     body = "Hi, body=x, type=2\nRow: next, address=1\n\nlast \U0001f600"
-    phone.tables("org.turnwise.messages").insert("sms", address="+1 555 0100", body=body, date=1, type=1)
+    phone.tables("org.turncredit.messages").insert("sms", address="+1 555 0100", body=body, date=1, type=1)
     rows = shown_rows(device, "messages").values()
     assert {"address": "+1 555 0100", "body": body, "type": "1"} in [dict(row) for row in rows]
-    assert len(rows) == len(phone.tables("org.turnwise.messages").rows("sms"))
+    assert len(rows) == len(phone.tables("org.turncredit.messages").rows("sms"))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.envs.android.tasks.effects import Answer, InsertRow, Shown, UpdateRow
-from turnwise.envs.android.tasks.expert import play
-from turnwise.envs.android.tasks.judge import Verdict, content, judge
-from turnwise.envs.android.tasks.near_misses import Outcome, apply, near_misses, right_outcome
-from turnwise.envs.android.tasks.template import HELD_OUT_APPS, PhoneTask, all_templates, make_task
-from turnwise.phone import Phone
-from turnwise.phone.adb.direct_device import DirectDevice
+from turncredit.envs.android.tasks.effects import Answer, InsertRow, Shown, UpdateRow
+from turncredit.envs.android.tasks.expert import play
+from turncredit.envs.android.tasks.judge import Verdict, content, judge
+from turncredit.envs.android.tasks.near_misses import Outcome, apply, near_misses, right_outcome
+from turncredit.envs.android.tasks.template import HELD_OUT_APPS, PhoneTask, all_templates, make_task
+from turncredit.phone import Phone
+from turncredit.phone.adb.direct_device import DirectDevice
 
 SEEDS = range(3)
 Tasks = dict[tuple[str, int], PhoneTask]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.bash.actions import LONGEST, ShellCommand, Submission, parse_action
-from turnwise.envs.info import fits
+from turncredit.envs.bash.actions import LONGEST, ShellCommand, Submission, parse_action
+from turncredit.envs.info import fits
 
 COMMANDS = {
     "ls": "ls",

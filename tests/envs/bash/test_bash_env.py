@@ -8,13 +8,13 @@ import pickle
 import pytest
 from toys.sandboxes import needs_box
 
-from turnwise.envs.bash import FAMILIES, BashEnv
-from turnwise.envs.bash.env import LOOK
-from turnwise.envs.bash.shell import Shell, ShellResult
-from turnwise.envs.caching import ByteLimitedCache
-from turnwise.envs.check import Effort, check_env
-from turnwise.envs.errors import BadSnapshot, EnvError, StepAfterEnd
-from turnwise.tools.sandbox import Limits
+from turncredit.envs.bash import FAMILIES, BashEnv
+from turncredit.envs.bash.env import LOOK
+from turncredit.envs.bash.shell import Shell, ShellResult
+from turncredit.envs.caching import ByteLimitedCache
+from turncredit.envs.check import Effort, check_env
+from turncredit.envs.errors import BadSnapshot, EnvError, StepAfterEnd
+from turncredit.tools.sandbox import Limits
 
 pytestmark = pytest.mark.waits
 
@@ -201,7 +201,7 @@ def test_a_box_that_died_is_replaced(env: BashEnv) -> None:
 def test_the_contract_is_kept() -> None:
     effort = Effort(walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17)
     kwargs = {"level": "tiny", "seconds": 20}
-    report = check_env("turnwise/Bash-v0", kwargs=kwargs, tasks=1, effort=effort, level="runtime")
+    report = check_env("turncredit/Bash-v0", kwargs=kwargs, tasks=1, effort=effort, level="runtime")
     assert report.ok, report
 
 

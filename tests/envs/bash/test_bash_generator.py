@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.bash.generator import FAMILIES, PRESETS, SPLITS, BashLevel, generate, task_ids
-from turnwise.envs.bash.generator.builder import FOLDERS
-from turnwise.envs.bash.grading import grade
+from turncredit.envs.bash.generator import FAMILIES, PRESETS, SPLITS, BashLevel, generate, task_ids
+from turncredit.envs.bash.generator.builder import FOLDERS
+from turncredit.envs.bash.grading import grade
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from turnwise.envs.bash.filetree import FileNode, FileTree, digest, file, folder, from_tar, to_tar, with_folders
-from turnwise.envs.bash.grading import grade, same_answer
-from turnwise.envs.bash.task import BashTask
+from turncredit.envs.bash.filetree import FileNode, FileTree, digest, file, folder, from_tar, to_tar, with_folders
+from turncredit.envs.bash.grading import grade, same_answer
+from turncredit.envs.bash.task import BashTask
 
 
 def small_task(**changes: object) -> BashTask:

@@ -7,9 +7,9 @@ import pytest
 from toys.hostile_archives import END, member, pax
 from toys.sandboxes import LOCAL, needed, needs_box
 
-from turnwise.envs.bash import BashEnv, shell
-from turnwise.envs.bash.grading import _archive_contents
-from turnwise.envs.errors import EnvError
+from turncredit.envs.bash import BashEnv, shell
+from turncredit.envs.bash.grading import _archive_contents
+from turncredit.envs.errors import EnvError
 
 pytestmark = pytest.mark.waits
 

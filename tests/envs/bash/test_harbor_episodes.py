@@ -11,10 +11,10 @@ import pytest
 from toys.harbor_tasks import SOLVE, harbor_task
 from toys.sandboxes import needed
 
-from turnwise.envs.bash import BashEnv
-from turnwise.envs.check import Effort, check_env
-from turnwise.envs.errors import EnvError, GameFileError, NoExpert, UnknownOption
-from turnwise.tools.sandbox.containers import DockerBackend
+from turncredit.envs.bash import BashEnv
+from turncredit.envs.check import Effort, check_env
+from turncredit.envs.errors import EnvError, GameFileError, NoExpert, UnknownOption
+from turncredit.tools.sandbox.containers import DockerBackend
 
 pytestmark = pytest.mark.waits
 
@@ -161,7 +161,7 @@ def test_the_contract_holds(tmp_path: Path) -> None:
     needed("bwrap")
     effort = Effort(walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17)
     arguments = {"tasks": str(folder), "sandbox": "bwrap"}
-    report = check_env("turnwise/Bash-v0", kwargs=arguments, tasks=1, effort=effort, level="runtime")
+    report = check_env("turncredit/Bash-v0", kwargs=arguments, tasks=1, effort=effort, level="runtime")
     assert report.ok, report
 
 
@@ -200,10 +200,12 @@ def test_images_that_are_here_are_used_and_others_are_named(tmp_path: Path) -> N
     env = BashEnv(ready, sandbox="docker", reward="whole")
     assert play(env, "python3 -c 'print(6 * 7)'")[0] == "42"
     env.close()
-    missing = harbor_task(tmp_path / "missing", dockerfile="FROM turnwise-no-such-image:1\nWORKDIR /app\n")
-    with pytest.raises(GameFileError, match=r"Docker cannot build the image: Step 1/2 : FROM turnwise-no-such-image:1"):
+    missing = harbor_task(tmp_path / "missing", dockerfile="FROM turncredit-no-such-image:1\nWORKDIR /app\n")
+    with pytest.raises(
+        GameFileError, match=r"Docker cannot build the image: Step 1/2 : FROM turncredit-no-such-image:1"
+    ):
         BashEnv(missing, sandbox="docker").reset(seed=0)
-    unknown = harbor_task(tmp_path / "unknown", environment='docker_image = "turnwise-no-such-image:1"')
+    unknown = harbor_task(tmp_path / "unknown", environment='docker_image = "turncredit-no-such-image:1"')
     (unknown / "environment" / "Dockerfile").unlink()
-    with pytest.raises(GameFileError, match=r"its image 'turnwise-no-such-image:1' is not on this machine"):
+    with pytest.raises(GameFileError, match=r"its image 'turncredit-no-such-image:1' is not on this machine"):
         BashEnv(unknown, sandbox="docker").reset(seed=0)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from toys.harbor_tasks import harbor_task
 
-from turnwise.envs.bash.harbor import HarborTasks
-from turnwise.envs.bash.harbor.dockerfile import read_dockerfile
-from turnwise.envs.bash.harbor.settings import read_settings
-from turnwise.envs.bash.harbor.task import prepare_task
-from turnwise.envs.bash.harbor.verifier import HarborGrade, read_rewards
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.errors import EnvError, GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
-from turnwise.tools.sandbox import Limits
+from turncredit.envs.bash.harbor import HarborTasks
+from turncredit.envs.bash.harbor.dockerfile import read_dockerfile
+from turncredit.envs.bash.harbor.settings import read_settings
+from turncredit.envs.bash.harbor.task import prepare_task
+from turncredit.envs.bash.harbor.verifier import HarborGrade, read_rewards
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.errors import EnvError, GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
+from turncredit.tools.sandbox import Limits
 
 MB = 1 << 20
 
@@ -261,7 +261,7 @@ def test_folders_of_tasks(tmp_path: Path) -> None:
     for sandbox in ("auto", "landlock"):
         with pytest.raises(UnknownOption, match=r"choose sandbox='docker' .* or sandbox='bwrap'"):
             HarborTasks(tmp_path, sandbox)
-    with pytest.raises(NoGames, match="Harbor task folders, which turnwise/Bash-v0 plays"):
+    with pytest.raises(NoGames, match="Harbor task folders, which turncredit/Bash-v0 plays"):
         CodeEnv(tmp_path)
 
 

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.sandboxes import needed
 
-from turnwise.envs.bash.filetree import FileTree, file, folder, with_folders
-from turnwise.envs.bash.generator import BashLevel, generate, task_ids
-from turnwise.envs.bash.grading import grade
-from turnwise.envs.bash.harbor import file_judge
-from turnwise.envs.bash.harbor.writer import HarborFolder, bash_folder, write_folder
-from turnwise.envs.code import CodeEnv, CodeTask, ScriptTest, StdioTest, harbor_judge
-from turnwise.envs.code.harbor_folders import code_folder
-from turnwise.envs.code.task import BadTask, CallTest
+from turncredit.envs.bash.filetree import FileTree, file, folder, with_folders
+from turncredit.envs.bash.generator import BashLevel, generate, task_ids
+from turncredit.envs.bash.grading import grade
+from turncredit.envs.bash.harbor import file_judge
+from turncredit.envs.bash.harbor.writer import HarborFolder, bash_folder, write_folder
+from turncredit.envs.code import CodeEnv, CodeTask, ScriptTest, StdioTest, harbor_judge
+from turncredit.envs.code.harbor_folders import code_folder
+from turncredit.envs.code.task import BadTask, CallTest
 
 IDS = task_ids("train", BashLevel.of("tiny"), 16) + task_ids("held_out", BashLevel.of("small"), 8)
 
@@ -68,7 +68,7 @@ def test_files_and_answers_are_judged_as_in_the_environment(tmp_path_factory: py
     tree = with_folders({path: node for path, node in tree.items() if not _inside_a_file(path, tree)})
     answer = data.draw(st.sampled_from([task.answer, f" {task.answer}\n", "", "7"]))
     root = tmp_path_factory.mktemp("task")
-    tests = put_tests(bash_folder(task, "turnwise/Bash-v0"), root / "tests")
+    tests = put_tests(bash_folder(task, "turncredit/Bash-v0"), root / "tests")
     (root / "work").mkdir()
     put(tree, root / "work")
     about = json.loads((tests / "task.json").read_text())
@@ -128,7 +128,7 @@ if __name__ == "__main__":
 )
 def test_programs_are_judged_as_in_the_environment(tmp_path: Path, program: str, results: list[bool]) -> None:
     needed("bwrap")
-    tests = put_tests(code_folder(CODE, "turnwise/Code-v0"), tmp_path / "tests")
+    tests = put_tests(code_folder(CODE, "turncredit/Code-v0"), tmp_path / "tests")
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "solution.py").write_text(program)
     env = CodeEnv(sandbox="bwrap", seconds=20)
@@ -140,13 +140,13 @@ def test_programs_are_judged_as_in_the_environment(tmp_path: Path, program: str,
 def test_scripts_and_tasks_without_a_solution_are_refused() -> None:
     script = ScriptTest("def check(candidate):\n    assert candidate(1) == 1\n", "check", "echo")
     with pytest.raises(BadTask, match="has a test that is a script"):
-        code_folder(CodeTask("s", "x", {}, (), (script,), {"solution.py": "x"}), "turnwise/Code-v0")
+        code_folder(CodeTask("s", "x", {}, (), (script,), {"solution.py": "x"}), "turncredit/Code-v0")
     with pytest.raises(BadTask, match="no known solution"):
-        code_folder(CodeTask("s", "x", {}, (), CODE.hidden), "turnwise/Code-v0")
+        code_folder(CodeTask("s", "x", {}, (), CODE.hidden), "turncredit/Code-v0")
 
 
 @pytest.mark.parametrize(
-    "folder", [bash_folder(generate(IDS[0]), "turnwise/Bash-v0"), code_folder(CODE, "turnwise/Code-v0")]
+    "folder", [bash_folder(generate(IDS[0]), "turncredit/Bash-v0"), code_folder(CODE, "turncredit/Code-v0")]
 )
 def test_judges_need_nothing_but_python(folder: HarborFolder, tmp_path: Path) -> None:
     """They are imported without this package, and from no folder but their own."""
@@ -160,4 +160,4 @@ def test_judges_need_nothing_but_python(folder: HarborFolder, tmp_path: Path) ->
         f"import sys; sys.path.insert(0, {str(judge.parent)!r}); import {judge.stem}",
     ]
     assert subprocess.run(words, capture_output=True, text=True, check=False).stderr == ""
-    assert "turnwise" not in judge.read_text().partition('"""\n')[2]
+    assert "turncredit" not in judge.read_text().partition('"""\n')[2]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnwise.envs.code.grading import LIMITS, CodeGrader
-from turnwise.tools.sandbox import Box, start
+from turncredit.envs.code.grading import LIMITS, CodeGrader
+from turncredit.tools.sandbox import Box, start
 
 
 def box() -> Box:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from code_boxes import box
 
-from turnwise.envs.code.task import ScriptTest
+from turncredit.envs.code.task import ScriptTest
 
 _RUNNER = """
 import contextlib, sys

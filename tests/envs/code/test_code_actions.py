@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.code.actions import FORMS, CodeAction, apply_edit, parse_action
-from turnwise.envs.info import fits
+from turncredit.envs.code.actions import FORMS, CodeAction, apply_edit, parse_action
+from turncredit.envs.info import fits
 
 WORDS = st.sampled_from(["run", "show", "write", "edit", "replace", "test", "submit", "<<<<<<<\n", "=======\n"])
 

@@ -8,11 +8,11 @@ import pytest
 from code_boxes import CHEATS
 from toys.sandboxes import ALL, needed, needs_box
 
-from turnwise.envs import branch, make
-from turnwise.envs.check import Effort, check_env
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.errors import BadSnapshot, EnvError, StepAfterEnd
-from turnwise.envs.snapshot import pack, unpack
+from turncredit.envs import branch, make
+from turncredit.envs.check import Effort, check_env
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.errors import BadSnapshot, EnvError, StepAfterEnd
+from turncredit.envs.snapshot import pack, unpack
 
 pytestmark = pytest.mark.waits
 
@@ -80,13 +80,13 @@ def test_no_cheat_wins_in_any_kind_of_box(backend: str, cheat: str, tmp_path: Pa
 
 @needs_box
 def test_the_contract_is_kept() -> None:
-    report = check_env("turnwise/Code-v0", kwargs={"level": "tiny"}, tasks=2, effort=Effort.light())
+    report = check_env("turncredit/Code-v0", kwargs={"level": "tiny"}, tasks=2, effort=Effort.light())
     assert report.ok, report
 
 
 @needs_box
 def test_branches_go_on_alike_and_apart() -> None:
-    env = make("turnwise/Code-v0", level="tiny")
+    env = make("turncredit/Code-v0", level="tiny")
     env.reset(seed=1)
     first, *rest = env.get_wrapper_attr("plan")()
     env.step(first)

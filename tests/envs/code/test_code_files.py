@@ -8,17 +8,18 @@ import pytest
 from code_boxes import judge
 from toys.sandboxes import needs_box
 
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.task import CallTest, ScriptTest
-from turnwise.envs.code.task_files import read_tasks
-from turnwise.envs.errors import GameFileError, NoGames, UnknownOption
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.code.task import CallTest, ScriptTest
+from turncredit.envs.code.task_files import read_tasks
+from turncredit.envs.errors import GameFileError, NoGames, UnknownOption
 
 pytestmark = pytest.mark.waits
 
-DATA = Path(os.environ.get("TURNWISE_DATA", "")) / "code"
+DATA = Path(os.environ.get("TURNCREDIT_DATA", "")) / "code"
 HUMAN, MBPP = DATA / "HumanEval.jsonl", DATA / "mbpp_release_v1.mxeval.jsonl"
 needs_data = pytest.mark.skipif(
-    "TURNWISE_DATA" not in os.environ or not HUMAN.is_file(), reason="TURNWISE_DATA does not name a folder with code/"
+    "TURNCREDIT_DATA" not in os.environ or not HUMAN.is_file(),
+    reason="TURNCREDIT_DATA does not name a folder with code/",
 )
 # Their own solution does not pass their own tests: names or classes that are nowhere, wrong answers, no program.
 BROKEN = {f"MBPP/{number}" for number in (64, 160, 367, 596, 601, 607, 631, 642, 927, 966)}

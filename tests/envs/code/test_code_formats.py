@@ -11,10 +11,10 @@ import pytest
 from code_boxes import judge
 from toys.sandboxes import needs_box
 
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.task import CallTest, StdioTest, fingerprint, names_of
-from turnwise.envs.code.task_files import read_tasks
-from turnwise.envs.errors import GameFileError
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.code.task import CallTest, StdioTest, fingerprint, names_of
+from turncredit.envs.code.task_files import read_tasks
+from turncredit.envs.errors import GameFileError
 
 pytestmark = pytest.mark.waits
 
@@ -211,7 +211,7 @@ def test_a_program_that_is_right_on_a_part_of_the_tests_does_not_win(tmp_path: P
             "an assert outside of check",
         ),
         ({**HUMANEVAL_PLUS, "test": "def check(c):\n    assert c(1)\n" * 2}, "define check.candidate. 2 times"),
-        ({**HUMANEVAL_PLUS, "language": "java"}, "is in java, and turnwise runs Python"),
+        ({**HUMANEVAL_PLUS, "language": "java"}, "is in java, and turncredit runs Python"),
         ({**MBPP_PLUS, "test": "import math\nx = 1\n"}, "no statement that tests"),
         ({**APPS, "input_output": ""}, "has no tests"),
         ({**APPS, "input_output": '{"inputs": ["1"], "outputs": []}'}, "as many outputs as inputs"),

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.code.generator import PRESETS, CodeLevel, generate, task_ids
-from turnwise.envs.code.generator.families import FAMILIES
-from turnwise.envs.code.generator.mutations import KINDS, mutants
-from turnwise.envs.code.generator.tasks import SPLITS
-from turnwise.envs.code.task import CallTest, CodeTask
+from turncredit.envs.code.generator import PRESETS, CodeLevel, generate, task_ids
+from turncredit.envs.code.generator.families import FAMILIES
+from turncredit.envs.code.generator.mutations import KINDS, mutants
+from turncredit.envs.code.generator.tasks import SPLITS
+from turncredit.envs.code.task import CallTest, CodeTask
 
 
 def outcomes(text: str, tests: tuple[object, ...]) -> list[bool]:

@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from toys.sandboxes import needs_box
 
-from turnwise.envs.code.grading import GRADES
-from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
-from turnwise.envs.code.task import BadTask, CallTest, ScriptTest, StdioTest, call_of
+from turncredit.envs.code.grading import GRADES
+from turncredit.envs.code.serialization import NotPlain, decode, encode, refuse
+from turncredit.envs.code.task import BadTask, CallTest, ScriptTest, StdioTest, call_of
 
 pytestmark = pytest.mark.waits
 

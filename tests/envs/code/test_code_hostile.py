@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from toys.sandboxes import LOCAL, needed
 
-from turnwise.envs.code import CodeEnv
+from turncredit.envs.code import CodeEnv
 
 pytestmark = pytest.mark.waits
 

@@ -9,9 +9,9 @@ from naive_judge import accepts
 from toys.sandboxes import ALL as ALL_BACKENDS
 from toys.sandboxes import needed, needs_box
 
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.grading import GRADES
-from turnwise.envs.code.task import BadTask, CodeTest, ScriptTest, StdioTest, call_of
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.code.grading import GRADES
+from turncredit.envs.code.task import BadTask, CodeTest, ScriptTest, StdioTest, call_of
 
 pytestmark = pytest.mark.waits
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.sandboxes import needs_box
 
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.actions import LONGEST_ACTION, CodeAction, parse_action
-from turnwise.envs.code.call_tests import compare
-from turnwise.envs.code.env import _similar
-from turnwise.envs.code.serialization import COLLISIONS, DEEPEST, MOST, NotPlain, decode, encode, refuse
-from turnwise.envs.code.task import call_of
-from turnwise.envs.truncation import escape_unprintable
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.code.actions import LONGEST_ACTION, CodeAction, parse_action
+from turncredit.envs.code.call_tests import compare
+from turncredit.envs.code.env import _similar
+from turncredit.envs.code.serialization import COLLISIONS, DEEPEST, MOST, NotPlain, decode, encode, refuse
+from turncredit.envs.code.task import call_of
+from turncredit.envs.truncation import escape_unprintable
 
 pytestmark = pytest.mark.waits
 

@@ -7,10 +7,10 @@ import pytest
 from code_boxes import judge
 from toys.sandboxes import needs_box
 
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.task import ScriptTest
-from turnwise.envs.code.task_files import read_tasks
-from turnwise.envs.errors import GameFileError
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.code.task import ScriptTest
+from turncredit.envs.code.task_files import read_tasks
+from turncredit.envs.errors import GameFileError
 
 pytestmark = pytest.mark.waits
 

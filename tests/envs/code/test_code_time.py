@@ -4,10 +4,10 @@ import pytest
 from code_boxes import judge
 from toys.sandboxes import ALL, LIMITS, needed, needs_box
 
-from turnwise.envs.code.grades import LATE, CodeGrade
-from turnwise.envs.code.grading import CodeGrader
-from turnwise.envs.code.task import CodeTest, ScriptTest, StdioTest, call_of
-from turnwise.tools.sandbox import start
+from turncredit.envs.code.grades import LATE, CodeGrade
+from turncredit.envs.code.grading import CodeGrader
+from turncredit.envs.code.task import CodeTest, ScriptTest, StdioTest, call_of
+from turncredit.tools.sandbox import start
 
 pytestmark = pytest.mark.waits
 

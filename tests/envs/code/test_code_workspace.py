@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import ALL, needed, needs_box
 
-from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.grading import LIMITS, CodeGrader
-from turnwise.envs.code.workspace import LONGEST_FILE, MAX_FILES
-from turnwise.envs.errors import EnvError
-from turnwise.tools.sandbox import BadPath, Box, BoxFull, BoxLost, Limits, SandboxError, start
+from turncredit.envs.code import CodeEnv
+from turncredit.envs.code.grading import LIMITS, CodeGrader
+from turncredit.envs.code.workspace import LONGEST_FILE, MAX_FILES
+from turncredit.envs.errors import EnvError
+from turncredit.tools.sandbox import BadPath, Box, BoxFull, BoxLost, Limits, SandboxError, start
 
 pytestmark = pytest.mark.waits
 

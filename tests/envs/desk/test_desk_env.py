@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs import BadSnapshot, EnvError, UnknownOption, UnknownTask, check_env, make
-from turnwise.envs.check import Effort
-from turnwise.envs.desk import DOMAINS, QUALITIES, DeskEnv
-from turnwise.envs.desk.env import LONGEST_MESSAGE
-from turnwise.envs.desk.generator import SPLITS, generate, split_of, task_ids
-from turnwise.envs.desk.level import PRESETS
-from turnwise.envs.toolenv import MAX_CALLS
-from turnwise.tools.functions import CALL_FORMATS, Call
+from turncredit.envs import BadSnapshot, EnvError, UnknownOption, UnknownTask, check_env, make
+from turncredit.envs.check import Effort
+from turncredit.envs.desk import DOMAINS, QUALITIES, DeskEnv
+from turncredit.envs.desk.env import LONGEST_MESSAGE
+from turncredit.envs.desk.generator import SPLITS, generate, split_of, task_ids
+from turncredit.envs.desk.level import PRESETS
+from turncredit.envs.toolenv import MAX_CALLS
+from turncredit.tools.functions import CALL_FORMATS, Call
 
 USERS = [*QUALITIES, "mixed"]
 
@@ -39,7 +39,7 @@ def play_plan(env: Any, **options: Any) -> tuple[list[str], Any]:
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("level", PRESETS)
 def test_the_expert_wins_with_every_user(domain: str, level: str, user: str) -> None:
-    env = make("turnwise/Desk-v0", domain=domain, level=level, user=user)
+    env = make("turncredit/Desk-v0", domain=domain, level=level, user=user)
     for seed, task in enumerate(env.get_wrapper_attr("task_ids")(4)):
         _, last = play_plan(env, seed=seed, options={"task": task})
         assert (last[1], last[2], last[4]["won"]) == (1.0, True, True), task
@@ -57,7 +57,7 @@ def test_the_expert_wins_in_every_form(form: str, native: bool) -> None:
 @pytest.mark.parametrize(("domain", "user"), [("library", "mixed"), ("repair_shop", "confused")])
 def test_the_desk_keeps_the_contract(domain: str, user: str) -> None:
     effort = Effort.light()
-    report = check_env("turnwise/Desk-v0", kwargs={"domain": domain, "user": user}, tasks=2, effort=effort)
+    report = check_env("turncredit/Desk-v0", kwargs={"domain": domain, "user": user}, tasks=2, effort=effort)
     assert report.ok, report
     for rule in ("plan", "snapshot", "forks", "state-equal", "state-different", "deterministic"):
         assert report[rule].outcome == "ok"
@@ -286,7 +286,7 @@ def test_a_forged_snapshot_is_refused_and_changes_nothing(name: str, value: obje
     env.step(env.plan()[0])
     before = env.snapshot()
     saved = env.save_episode()
-    from turnwise.envs.snapshot import pack, random_state
+    from turncredit.envs.snapshot import pack, random_state
 
     episode = {"task": env.task_id, **saved, name: value, "shown": ["", ""], "random": random_state(env)}
     with pytest.raises(BadSnapshot):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from turnwise.envs.desk.domain import DeskRequest, cents, dollars
-from turnwise.envs.desk.library import LibraryDesk
-from turnwise.envs.desk.repair_shop import HOURS, RepairShopDesk
-from turnwise.envs.desk.task import says
+from turncredit.envs.desk.domain import DeskRequest, cents, dollars
+from turncredit.envs.desk.library import LibraryDesk
+from turncredit.envs.desk.repair_shop import HOURS, RepairShopDesk
+from turncredit.envs.desk.task import says
 
 
 def library(**member: Any) -> LibraryDesk:

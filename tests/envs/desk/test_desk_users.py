@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from turnwise.envs.desk import QUALITIES, DeskEnv, DeskUser, UserReply, UserScene
-from turnwise.envs.desk.generator import generate
-from turnwise.envs.desk.task import DeskTask
-from turnwise.envs.desk.users import make_user
-from turnwise.envs.errors import EnvError
-from turnwise.envs.snapshot import Fields
+from turncredit.envs.desk import QUALITIES, DeskEnv, DeskUser, UserReply, UserScene
+from turncredit.envs.desk.generator import generate
+from turncredit.envs.desk.task import DeskTask
+from turncredit.envs.desk.users import make_user
+from turncredit.envs.errors import EnvError
+from turncredit.envs.snapshot import Fields
 
 TASK = "library/train/small/000003"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from turnwise.envs import EnvError, UnknownOption, UnknownTask
-from turnwise.envs.desk.tau2 import Tau2Action, databases_match, read_tau2, score_tau2
-from turnwise.tools.functions import Call
+from turncredit.envs import EnvError, UnknownOption, UnknownTask
+from turncredit.envs.desk.tau2 import Tau2Action, databases_match, read_tau2, score_tau2
+from turncredit.tools.functions import Call
 
 FIND = {"action_id": "0_0", "name": "find_order", "arguments": {"order_id": "#1"}, "info": None}
 CANCEL = {

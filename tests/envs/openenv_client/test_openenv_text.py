@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs import UnknownOption, UnknownTask, make
-from turnwise.envs.errors import EnvironmentDied
-from turnwise.envs.openenv.actions import ActionForm, UnreadableAction
-from turnwise.envs.openenv.connection import OpenEnvConnection
-from turnwise.envs.openenv.observations import read
-from turnwise.envs.openenv.tasks import ServerTasks
+from turncredit.envs import UnknownOption, UnknownTask, make
+from turncredit.envs.errors import EnvironmentDied
+from turncredit.envs.openenv.actions import ActionForm, UnreadableAction
+from turncredit.envs.openenv.connection import OpenEnvConnection
+from turncredit.envs.openenv.observations import read
+from turncredit.envs.openenv.tasks import ServerTasks
 
 
 def schema(required: list[str], /, **fields: Any) -> dict[str, Any]:
@@ -151,10 +151,10 @@ def test_tasks_of_tables_and_of_seeds():
 )
 def test_wrong_arguments_say_what_is_wanted(arguments: dict[str, Any], reason: str):
     with pytest.raises(UnknownOption, match=reason):
-        make("turnwise/OpenEnv-v0", **arguments)
+        make("turncredit/OpenEnv-v0", **arguments)
 
 
 def test_a_server_that_is_not_there_is_named():
-    env = make("turnwise/OpenEnv-v0", url="http://127.0.0.1:9")
+    env = make("turncredit/OpenEnv-v0", url="http://127.0.0.1:9")
     with pytest.raises(EnvironmentDied, match=r"the OpenEnv server at http://127.0.0.1:9 cannot be reached"):
         env.reset(seed=0)

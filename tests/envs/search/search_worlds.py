@@ -36,8 +36,8 @@ def write_files(folder: Path) -> tuple[str, str]:
 
 def real_data(name: str) -> Path:
     """Return a file of the real data, or skip."""
-    folder = os.environ.get("TURNWISE_DATA")
+    folder = os.environ.get("TURNCREDIT_DATA")
     path = Path(folder or "", "search", name)
     if not folder or not path.exists():
-        pytest.skip(f"TURNWISE_DATA has no search/{name}")
+        pytest.skip(f"TURNCREDIT_DATA has no search/{name}")
     return path

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from search_worlds import write_files
 
-from turnwise.envs.errors import GameFileError, NoGames
-from turnwise.envs.search import SearchEnv, load_questions, recall
-from turnwise.envs.search.question_formats import answers_of
-from turnwise.envs.search.questions import Question
-from turnwise.envs.search.sources import QuestionFiles
+from turncredit.envs.errors import GameFileError, NoGames
+from turncredit.envs.search import SearchEnv, load_questions, recall
+from turncredit.envs.search.question_formats import answers_of
+from turncredit.envs.search.questions import Question
+from turncredit.envs.search.sources import QuestionFiles
 
 HOTPOT = {
     "_id": "5a8b57f25542995d1e6f1371",

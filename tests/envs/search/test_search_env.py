@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_worlds import write_files
 
-import turnwise.envs
-from turnwise.agents.prompts.parsing import PARSERS
-from turnwise.envs import check_env
-from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.search import SearchEnv, SearchFailed
-from turnwise.envs.search.env import LONGEST_QUERY
-from turnwise.envs.search.sources import GeneratedQuestions, QuestionFiles
-from turnwise.tools.retrieval import Passage
+import turncredit.envs
+from turncredit.agents.prompts.parsing import PARSERS
+from turncredit.envs import check_env
+from turncredit.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turncredit.envs.search import SearchEnv, SearchFailed
+from turncredit.envs.search.env import LONGEST_QUERY
+from turncredit.envs.search.sources import GeneratedQuestions, QuestionFiles
+from turncredit.tools.retrieval import Passage
 
 KEYS = {"task", "state", "admissible_actions", "free_actions", "valid", "score", "won", "task_type"}
 Q2 = {"task": "q2"}
@@ -85,7 +85,7 @@ def test_a_budget_of_searches_is_kept_and_told(files):
 
 
 def test_after_four_searches_gymnasium_gives_one_turn_more():
-    env = gymnasium.make("turnwise/Search-v0", level="tiny")
+    env = gymnasium.make("turncredit/Search-v0", level="tiny")
     env.reset(seed=1)
     for turn in range(1, 6):
         _, _, over, cut, _ = env.step("<search>red</search>")
@@ -117,7 +117,7 @@ def test_graphrag_pays_every_search(files):
     ],
 )
 def test_the_contract_is_kept(options):
-    report = check_env("turnwise/Search-v0", kwargs={"level": "tiny", **options})
+    report = check_env("turncredit/Search-v0", kwargs={"level": "tiny", **options})
     assert report.ok, report
 
 
@@ -180,7 +180,7 @@ def test_a_retriever_that_is_slow_has_failed(files):
 
 
 def test_pauses_grow_between_tries():
-    from turnwise.envs.search import SearchEngine
+    from turncredit.envs.search import SearchEngine
 
     pauses = []
     engine = SearchEngine(Flaky(99).find, retries=3, backoff=0.5, sleep=pauses.append)
@@ -281,6 +281,6 @@ class _Odd:
 
 
 def test_it_is_registered_with_a_demonstrator():
-    assert "turnwise/Search-v0" in turnwise.envs.env_ids()
-    assert list(turnwise.envs.demonstrators("turnwise/Search-v0")) == ["reader"]
+    assert "turncredit/Search-v0" in turncredit.envs.env_ids()
+    assert list(turncredit.envs.demonstrators("turncredit/Search-v0")) == ["reader"]
     assert LONGEST_QUERY == 1000

@@ -6,12 +6,12 @@ import pickle
 import pytest
 from search_worlds import QUESTIONS, real_data, write_files
 
-from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask
-from turnwise.envs.search import SearchEnv, load_questions, oracle_answer, recall
-from turnwise.envs.search.questions import Question
-from turnwise.envs.search.rewards import exact_match
-from turnwise.envs.search.sources import QuestionFiles
-from turnwise.tools.retrieval import Passage, Passages
+from turncredit.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask
+from turncredit.envs.search import SearchEnv, load_questions, oracle_answer, recall
+from turncredit.envs.search.questions import Question
+from turncredit.envs.search.rewards import exact_match
+from turncredit.envs.search.sources import QuestionFiles
+from turncredit.tools.retrieval import Passage, Passages
 
 BROKEN = ['{"id": "x", "conte', "[1, 2]", '{"id": "y"}', '{"contents": "z"}', '{"id": "a", "contents": "again"}']
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from turnwise.envs.search.env import SearchEnv
-from turnwise.envs.search.generator import PRESETS, Entity, QuestionGenerator, world
-from turnwise.envs.search.generator.relations import KINDS, RELATIONS, SORTS, VALUES
-from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator, parse_question
-from turnwise.envs.search.sources import GeneratedQuestions
+from turncredit.envs.search.env import SearchEnv
+from turncredit.envs.search.generator import PRESETS, Entity, QuestionGenerator, world
+from turncredit.envs.search.generator.relations import KINDS, RELATIONS, SORTS, VALUES
+from turncredit.envs.search.reader_demonstrator import ReaderDemonstrator, parse_question
+from turncredit.envs.search.sources import GeneratedQuestions
 
 
 @pytest.mark.parametrize("level", ["tiny", "small"])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.search.protocol import BracketFormat, TagFormat, asked
-from turnwise.tools.retrieval import Passage
+from turncredit.envs.search.protocol import BracketFormat, TagFormat, asked
+from turncredit.tools.retrieval import Passage
 
 PASSAGES = [Passage("1", '"Red Lamp"', "Red Lamp is a novel."), Passage("2", '"Ada"', "Marsh wrote it.\nTwice.")]
 
@@ -93,7 +93,7 @@ def test_brackets(text, kind, words):
 @pytest.mark.parametrize("surface", [TagFormat(), BracketFormat()])
 @pytest.mark.parametrize("kind", ["search", "answer"])
 def test_what_is_written_is_read_and_has_the_free_form(surface, kind):
-    from turnwise.envs.info import fits
+    from turncredit.envs.info import fits
 
     action = surface.write(kind, "red lamp")
     move = surface.read(action)

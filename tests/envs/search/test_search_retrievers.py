@@ -12,10 +12,10 @@ import pytest
 from search_worlds import write_files
 from toys.service import serving
 
-from turnwise.envs.errors import BadSnapshot, EnvError
-from turnwise.envs.search import SearchEnv, SearchFailed, search_engine, task_sources
-from turnwise.envs.search.sources import GeneratedQuestions, QuestionFiles
-from turnwise.tools.retrieval import Passage, SentenceModel
+from turncredit.envs.errors import BadSnapshot, EnvError
+from turncredit.envs.search import SearchEnv, SearchFailed, search_engine, task_sources
+from turncredit.envs.search.sources import GeneratedQuestions, QuestionFiles
+from turncredit.tools.retrieval import Passage, SentenceModel
 
 Q2 = {"task": "q2"}
 SEARCH = "<search>Red Lamp</search>"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.search import rewards
-from turnwise.envs.search.questions import Question
-from turnwise.envs.search.reward_rules import REWARD_RULES, EpisodeRecord, make_rule
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.search import rewards
+from turncredit.envs.search.questions import Question
+from turncredit.envs.search.reward_rules import REWARD_RULES, EpisodeRecord, make_rule
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from search_worlds import PASSAGES, QUESTIONS, write_files
 from toys.forgeries import forged
 
-from turnwise.envs import BadSnapshot, EnvError, HasSnapshot, NotReset, branch, load, make, save
-from turnwise.envs.search import SearchEnv
-from turnwise.envs.search.env import from_keys
-from turnwise.envs.search.sources import GeneratedQuestions, QuestionFiles
-from turnwise.envs.snapshot import pack
-from turnwise.tools.retrieval import Passage
+from turncredit.envs import BadSnapshot, EnvError, HasSnapshot, NotReset, branch, load, make, save
+from turncredit.envs.search import SearchEnv
+from turncredit.envs.search.env import from_keys
+from turncredit.envs.search.sources import GeneratedQuestions, QuestionFiles
+from turncredit.envs.snapshot import pack
+from turncredit.tools.retrieval import Passage
 
 KINDS: dict[str, dict[str, Any]] = {
     "tags": {"level": "tiny"},
@@ -82,7 +82,7 @@ def test_any_moment_has_the_same_future_in_a_fresh_environment(kind: str, seed: 
 
 
 def test_the_turns_that_are_left_are_kept_in_branches():
-    env = make("turnwise/Search-v0", **KINDS["tags"])
+    env = make("turncredit/Search-v0", **KINDS["tags"])
     _, info = standing(env, 3, 2)
     for one in branch(env, 2):
         assert play(one, info, 1, 6) == play(branch(env, 1)[0], info, 1, 6)
@@ -91,9 +91,9 @@ def test_the_turns_that_are_left_are_kept_in_branches():
 
 RESUME = """
 import json, sys
-from turnwise.envs import load, make
+from turncredit.envs import load, make
 kwargs, actions = json.loads(sys.argv[1])
-env = make("turnwise/Search-v0", **kwargs)
+env = make("turncredit/Search-v0", **kwargs)
 seen = load(env, open(sys.argv[2], "rb").read())
 print(json.dumps([seen, [env.step(action) for action in actions]]))
 """
@@ -103,7 +103,7 @@ def test_another_process_goes_on_with_the_files_elsewhere(tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    env = make("turnwise/Search-v0", questions=write_files(here)[0], corpus=write_files(here)[1])
+    env = make("turncredit/Search-v0", questions=write_files(here)[0], corpus=write_files(here)[1])
     env.reset(options={"task": "q2"})
     first, *rest = env.get_wrapper_attr("plan")()
     observation, *_, info = env.step(first)
@@ -236,6 +236,6 @@ def test_nothing_to_save_is_said():
     with pytest.raises(NotReset):
         SearchEnv(GeneratedQuestions(level="tiny")).snapshot()
     with pytest.raises(NotReset):
-        save(make("turnwise/Search-v0"))
+        save(make("turncredit/Search-v0"))
     with pytest.raises(BadSnapshot, match="the snapshot is of 'Household'"):
         load(SearchEnv(GeneratedQuestions(level="tiny")), pack("Household", 1, {}, {}))

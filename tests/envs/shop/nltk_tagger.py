@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from turnwise.envs.shop.tagger import words
+from turncredit.envs.shop.tagger import words
 
 
 class _TablesUnpickler(pickle.Unpickler):

@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 
 import small_shop
 
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import RewardFunction
-from turnwise.envs.shop.session import Shop, ShopSession
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.session import Shop, ShopSession
 
 VOID = {"meta", "link", "img", "input", "br", "hr", "circle", "rect", "path"}
 UNSEEN = {"style", "script", "head", "title", "meta", "[document]"}

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import RewardFunction
-from turnwise.envs.shop.session import Shop, ShopSession
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.session import Shop, ShopSession
 
 SHOE = Product(
     asin="B00000SHOE",

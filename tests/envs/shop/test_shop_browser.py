@@ -11,19 +11,19 @@ import pytest
 from shop_reading import MUG, goal_of, shop_of
 from toys.chromium import need_chromium
 
-from turnwise.agents import Agent, Expert
-from turnwise.envs import UnknownOption, check_env, make, takes
-from turnwise.envs.check import Effort
-from turnwise.envs.shop.browser_env import WebShopBrowserEnv, in_browser
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import Page
-from turnwise.envs.shop.site.addresses import href
-from turnwise.envs.shop.site.app import create_app
-from turnwise.envs.shop.sources import GeneratedProducts
-from turnwise.evaluation import Panel, evaluate
-from turnwise.processes.serving import serve_in_thread
-from turnwise.tools.browser import open_tab
+from turncredit.agents import Agent, Expert
+from turncredit.envs import UnknownOption, check_env, make, takes
+from turncredit.envs.check import Effort
+from turncredit.envs.shop.browser_env import WebShopBrowserEnv, in_browser
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.session import Page
+from turncredit.envs.shop.site.addresses import href
+from turncredit.envs.shop.site.app import create_app
+from turncredit.envs.shop.sources import GeneratedProducts
+from turncredit.evaluation import Panel, evaluate
+from turncredit.processes.serving import serve_in_thread
+from turncredit.tools.browser import open_tab
 
 pytestmark = pytest.mark.waits
 
@@ -36,18 +36,18 @@ def _chromium() -> Iterator[None]:
     pytest.importorskip("fastapi")
     pytest.importorskip("uvicorn")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("turnwise.tools.browser.tab._FETCHING", 15.0)  # however long styles and scripts take here
+        patch.setattr("turncredit.tools.browser.tab._FETCHING", 15.0)  # however long styles and scripts take here
         yield
 
 
 @pytest.fixture(scope="module")
 def text() -> Env:
-    return make("turnwise/WebShop-v0", level="tiny", max_episode_steps=-1)
+    return make("turncredit/WebShop-v0", level="tiny", max_episode_steps=-1)
 
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Env]:
-    env = make("turnwise/WebShopBrowser-v0", level="tiny", max_episode_steps=-1)
+    env = make("turncredit/WebShopBrowser-v0", level="tiny", max_episode_steps=-1)
     yield env
     env.close()
 
@@ -122,10 +122,10 @@ def test_the_expert_wins_as_a_player() -> None:
     made: list[Env] = []
 
     def make_env(**options: Any) -> Env:
-        made.append(make("turnwise/WebShopBrowser-v0", level="tiny", tagger="own", **options))
+        made.append(make("turncredit/WebShopBrowser-v0", level="tiny", tagger="own", **options))
         return made[-1]
 
-    panel = Panel("turnwise/WebShopBrowser-v0", ("train/tiny/000000", "train/tiny/000001"))
+    panel = Panel("turncredit/WebShopBrowser-v0", ("train/tiny/000000", "train/tiny/000001"))
     try:
         result = evaluate(Agent(parser="bare"), Expert(), panel, make_env, concurrency=1)
     finally:
@@ -162,7 +162,7 @@ def test_an_episode_goes_on_after_pickling(web: Env) -> None:
 
 
 def test_sessions_end_with_their_episodes() -> None:
-    env = make("turnwise/WebShopBrowser-v0", level="tiny")
+    env = make("turncredit/WebShopBrowser-v0", level="tiny")
     inner: Any = env.unwrapped
     env.reset(seed=0)
     sessions = inner._site().sessions
@@ -175,10 +175,10 @@ def test_sessions_end_with_their_episodes() -> None:
 
 
 def test_keywords_are_known_by_name() -> None:
-    assert takes("turnwise/WebShopBrowser-v0", "split")
-    assert not takes("turnwise/WebShopBrowser-v0", "observation")
+    assert takes("turncredit/WebShopBrowser-v0", "split")
+    assert not takes("turncredit/WebShopBrowser-v0", "observation")
     with pytest.raises(UnknownOption, match="levl"):
-        make("turnwise/WebShopBrowser-v0", levl="tiny")
+        make("turncredit/WebShopBrowser-v0", levl="tiny")
 
 
 def test_options_that_a_browser_cannot_use_are_refused() -> None:
@@ -261,7 +261,7 @@ def test_pages_are_read_without_decoration_or_doubles() -> None:
 
 
 def test_images_mark_what_was_visited_and_so_does_their_state(web: Env) -> None:
-    with_image = make("turnwise/WebShopBrowser-v0", level="tiny", max_episode_steps=-1, screenshot=True)
+    with_image = make("turncredit/WebShopBrowser-v0", level="tiny", max_episode_steps=-1, screenshot=True)
     ends: list[list[Any]] = []
     for env in (web, with_image):
         inner: Any = env.unwrapped
@@ -285,5 +285,5 @@ def test_images_mark_what_was_visited_and_so_does_their_state(web: Env) -> None:
 def test_the_contract_is_kept() -> None:
     effort = Effort(walks=1, turns=3, pairs=1, states=1, depth=1, continuations=1, search=4, long=0)
     kwargs = {"level": "tiny", "max_episode_steps": 3}
-    report = check_env("turnwise/WebShopBrowser-v0", kwargs=kwargs, tasks=1, effort=effort, level="runtime")
+    report = check_env("turncredit/WebShopBrowser-v0", kwargs=kwargs, tasks=1, effort=effort, level="runtime")
     assert report.ok, report

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop import catalogue_cache
-from turnwise.envs.shop.catalogue import Catalogue, CatalogueError, _open
-from turnwise.envs.shop.catalogue_files import CatalogueFiles, CatalogueReader
-from turnwise.envs.shop.prices import draw_prices
-from turnwise.envs.shop.product import HumanInstruction, Product
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop import catalogue_cache
+from turncredit.envs.shop.catalogue import Catalogue, CatalogueError, _open
+from turncredit.envs.shop.catalogue_files import CatalogueFiles, CatalogueReader
+from turncredit.envs.shop.prices import draw_prices
+from turncredit.envs.shop.product import HumanInstruction, Product
 
 PRODUCTS = [
     Product("B1", "Red shoe", options={"size": ("s", "m")}, pricing=(5.0, 9.0), instruction="Find shoes", query="shoe"),
@@ -89,9 +89,9 @@ def test_a_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         raise AssertionError("the sources were read again")
 
     monkeypatch.setattr(catalogue_cache, "write_stored", never)
-    monkeypatch.setattr("turnwise.envs.shop.catalogue.write_stored", never)
+    monkeypatch.setattr("turncredit.envs.shop.catalogue.write_stored", never)
     assert list(fresh(path, cache=tmp_path / "c")) == wanted
-    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "c"))
+    monkeypatch.setenv("TURNCREDIT_CACHE", str(tmp_path / "c"))
     assert list(fresh(path)) == wanted
 
 
@@ -158,7 +158,7 @@ def test_any_damage_is_repaired(tmp_path: Path) -> None:
             assert files_of(tmp_path / "c") == names
 
 
-@pytest.mark.parametrize("said", ["[]", "1", "{}", '{"format": "turnwise shop catalogue", "key": 1}'])
+@pytest.mark.parametrize("said", ["[]", "1", "{}", '{"format": "turncredit shop catalogue", "key": 1}'])
 def test_an_invalid_manifest_is_ignored(tmp_path: Path, said: str) -> None:
     path = source(tmp_path)
     fresh(path, cache=tmp_path / "c")

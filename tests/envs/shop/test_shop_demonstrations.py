@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from small_shop import session
 
-from turnwise.agents import Agent, Conversation, Scripted, rollout
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.cli.main import app as turnwise
-from turnwise.cli.serving.commands import _environment, _saver
-from turnwise.envs.shop.env import WebShopEnv
-from turnwise.envs.shop.session import Page
-from turnwise.envs.shop.site.addresses import href
-from turnwise.envs.shop.site.app import create_app
-from turnwise.envs.shop.site.visits import actions_between
-from turnwise.processes.serving import serve_in_thread
-from turnwise.training.learner.policy import build_policy
+from turncredit.agents import Agent, Conversation, Scripted, rollout
+from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.files.trajectory_files import read_trajectories
+from turncredit.cli.main import app as turncredit
+from turncredit.cli.serving.commands import _environment, _saver
+from turncredit.envs.shop.env import WebShopEnv
+from turncredit.envs.shop.session import Page
+from turncredit.envs.shop.site.addresses import href
+from turncredit.envs.shop.site.app import create_app
+from turncredit.envs.shop.site.visits import actions_between
+from turncredit.processes.serving import serve_in_thread
+from turncredit.training.learner.policy import build_policy
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):
-    pytest.importorskip(package, reason="needs turnwise[serve]")
+    pytest.importorskip(package, reason="needs turncredit[serve]")
 
 TASK = "train/tiny/000003"
 
@@ -91,7 +91,7 @@ def test_a_saved_episode_gets_the_prompts_of_a_rollout(site: Any, env: WebShopEn
 RUN = """
 seed = 1
 [env]
-id = "turnwise/WebShop-v0"
+id = "turncredit/WebShop-v0"
 kwargs = { level = "tiny", observation = "text_rich" }
 [policy]
 new = { hidden = 16, layers = 1, heads = 1, vocab = 300 }
@@ -114,7 +114,7 @@ def test_a_saved_episode_can_be_imitated(site: Any, env: WebShopEnv, tmp_path: P
     play(site, env)
     (tmp_path / "run.toml").write_text(RUN.replace("mine.jsonl", str(tmp_path / "mine.jsonl")), encoding="utf-8")
     words = ["train", str(tmp_path / "run.toml"), f"output={tmp_path / 'run'}"]
-    assert not turnwise(words, standalone_mode=False)
+    assert not turncredit(words, standalone_mode=False)
     assert list((tmp_path / "run").rglob("*.safetensors"))
 
 

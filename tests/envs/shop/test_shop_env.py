@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_shop import GOAL, ODD, SHOE, files
 
-from turnwise.envs import check_env, make
-from turnwise.envs.check import Effort
-from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.shop.env import WebShopEnv, from_keys
-from turnwise.envs.shop.goals import make_goals
-from turnwise.envs.shop.prices import draw_prices
-from turnwise.envs.shop.sources import GeneratedProducts, ProductFiles
+from turncredit.envs import check_env, make
+from turncredit.envs.check import Effort
+from turncredit.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turncredit.envs.shop.env import WebShopEnv, from_keys
+from turncredit.envs.shop.goals import make_goals
+from turncredit.envs.shop.prices import draw_prices
+from turncredit.envs.shop.sources import GeneratedProducts, ProductFiles
 
 SHOES = "search[red shoe]"
 OPEN = f"click[{SHOE.asin.lower()}]"
@@ -52,18 +52,18 @@ def played(env: WebShopEnv, *actions: str, goal: Any = GOAL, **options: Any) -> 
 @pytest.mark.parametrize("observation", ["text", "text_rich", "url"])
 def test_the_contract_is_kept_on_files(paths: dict[str, Path], observation: str) -> None:
     kwargs = {**paths, "splits": "all", "cache": False, "tagger": "own", "observation": observation}
-    report = check_env("turnwise/WebShop-v0", kwargs=kwargs, tasks=2, effort=EFFORT)
+    report = check_env("turncredit/WebShop-v0", kwargs=kwargs, tasks=2, effort=EFFORT)
     assert report.ok, str(report)
     assert {"plan", "admissible", "state-equal", "pickling"} <= {r.rule for r in report.results if r.outcome == "ok"}
 
 
 def test_the_contract_is_kept_on_a_generated_catalogue() -> None:
-    report = check_env("turnwise/WebShop-v0", kwargs={"level": "tiny", "tagger": "own"}, tasks=2, effort=EFFORT)
+    report = check_env("turncredit/WebShop-v0", kwargs={"level": "tiny", "tagger": "own"}, tasks=2, effort=EFFORT)
     assert report.ok, str(report)
 
 
 def test_the_turn_limit_is_fifteen(paths: dict[str, Path]) -> None:
-    env = gymnasium.make("turnwise/WebShop-v0", **paths, splits="all", cache=False)
+    env = gymnasium.make("turncredit/WebShop-v0", **paths, splits="all", cache=False)
     env.reset(seed=0)
     ends = [env.step("look around")[2:4] for _ in range(15)]
     assert ends == [(False, False)] * 14 + [(False, True)]
@@ -317,7 +317,7 @@ def test_any_text_is_answered_within_the_space(paths: dict[str, Path], typed: li
 
 
 def test_a_generated_catalogue() -> None:
-    env = make("turnwise/WebShop-v0", level="tiny", split="held_out", tagger="own", observation="url")
+    env = make("turncredit/WebShop-v0", level="tiny", split="held_out", tagger="own", observation="url")
     (task,) = env.get_wrapper_attr("task_ids")(1)
     seen, info = env.reset(options={"task": task})
     assert info["task"] == task

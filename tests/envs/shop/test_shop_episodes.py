@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from nltk_tagger import nltk_tagger
 
-from turnwise.envs.shop.env import WebShopEnv, from_keys
-from turnwise.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.env import WebShopEnv, from_keys
+from turncredit.envs.shop.reward import RewardFunction
 
 KEYS = {"text": "text", "text_rich": "text_rich", "url": "url"}
 

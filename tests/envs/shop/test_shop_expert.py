@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import small_shop
 
-from turnwise.envs import demonstrators, make
-from turnwise.envs.errors import EnvError
-from turnwise.envs.shop import pages
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.expert import plan, purchases
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.goals import make_goals
-from turnwise.envs.shop.page_parser import Offer, read
-from turnwise.envs.shop.prices import draw_prices
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import RewardFunction
-from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
-from turnwise.envs.shop.session import Shop, ShopSession
+from turncredit.envs import demonstrators, make
+from turncredit.envs.errors import EnvError
+from turncredit.envs.shop import pages
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.expert import plan, purchases
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.goals import make_goals
+from turncredit.envs.shop.page_parser import Offer, read
+from turncredit.envs.shop.prices import draw_prices
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.scripted_shoppers import CarefulShopper, Shopper
+from turncredit.envs.shop.session import Shop, ShopSession
 
 JUDGE = RewardFunction(tagger="own")
 BLUE = {"color": "blue"}
@@ -140,7 +140,7 @@ def test_hostile_titles_make_no_hostile_queries() -> None:
 
 @pytest.mark.parametrize("level", ["tiny", "small", "medium"])
 def test_the_expert_wins_generated_goals_from_any_page(level: str) -> None:
-    env = make("turnwise/WebShop-v0", level=level, split="held_out", max_episode_steps=-1)
+    env = make("turncredit/WebShop-v0", level=level, split="held_out", max_episode_steps=-1)
     dice, won, lost = random.Random(0), 0, 0
     for number, task in enumerate(env.unwrapped.task_ids(40)):  # type: ignore[attr-defined]
         _, info = env.reset(options={"task": task})
@@ -179,7 +179,7 @@ def test_the_expert_on_the_real_products(data_dir: Path) -> None:
 
 
 def test_a_page_is_read_alike_from_both_kinds_of_text() -> None:
-    env = make("turnwise/WebShop-v0", level="small", split="train")
+    env = make("turncredit/WebShop-v0", level="small", split="train")
     session_free = 0
     for task in env.unwrapped.task_ids(5):  # type: ignore[attr-defined]
         _, info = env.reset(options={"task": task})
@@ -277,8 +277,8 @@ def test_an_empty_shelf_and_a_slip_are_survived() -> None:
 
 def test_the_scale_has_ends() -> None:
     """Success on held-out goals rises from the shopper to the careful shopper, and is below the expert's."""
-    env = make("turnwise/WebShop-v0", level="small", split="held_out", observation="text_rich", tagger="own")
-    players = demonstrators("turnwise/WebShop-v0")
+    env = make("turncredit/WebShop-v0", level="small", split="held_out", observation="text_rich", tagger="own")
+    players = demonstrators("turncredit/WebShop-v0")
     scores = {}
     for name in ("shopper", "careful"):
         scores[name] = 0.0

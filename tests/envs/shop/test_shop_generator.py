@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk_tagger import nltk_tagger
 
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.generator import PRESETS, SPLITS, GeneratedGoals, ShopLevel, catalogue, generated_goals, write
-from turnwise.envs.shop.generator.generated_catalogue import GeneratedCatalogue, generated_catalogue
-from turnwise.envs.shop.generator.stable_random import StableRandom
-from turnwise.envs.shop.goal import UNBOUNDED, Goal
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import RewardFunction
-from turnwise.envs.shop.tagger import Tagger, find_tagger
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.generator import PRESETS, SPLITS, GeneratedGoals, ShopLevel, catalogue, generated_goals, write
+from turncredit.envs.shop.generator.generated_catalogue import GeneratedCatalogue, generated_catalogue
+from turncredit.envs.shop.generator.stable_random import StableRandom
+from turncredit.envs.shop.goal import UNBOUNDED, Goal
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.tagger import Tagger, find_tagger
 
 JUDGE = RewardFunction(tagger="own")
 FAST = ["tiny", "small"]
@@ -211,12 +211,12 @@ def test_every_goal_is_worth_one_by_its_own_product_and_less_by_its_look_alikes(
 
 def test_goals_are_worth_one_with_the_other_taggers():
     found: list[Tagger] = []
-    if "TURNWISE_DATA" in os.environ:
-        found.append(nltk_tagger(Path(os.environ["TURNWISE_DATA"]) / "webshop"))
+    if "TURNCREDIT_DATA" in os.environ:
+        found.append(nltk_tagger(Path(os.environ["TURNCREDIT_DATA"]) / "webshop"))
     with contextlib.suppress(UnknownOption):
         found.append(find_tagger("spacy"))
     if not found:
-        pytest.skip("neither spaCy nor NLTK's tables are here (TURNWISE_DATA has them)")
+        pytest.skip("neither spaCy nor NLTK's tables are here (TURNCREDIT_DATA has them)")
     goals = generated_goals("train", "small")
     for tagger in found:
         judge = RewardFunction(tagger=tagger)

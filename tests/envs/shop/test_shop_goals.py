@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_shop import real_catalogue
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.goal import UNBOUNDED, Goal
-from turnwise.envs.shop.goals import draw_goal, make_goals
-from turnwise.envs.shop.prices import draw_prices
-from turnwise.envs.shop.product import HumanInstruction, Product
-from turnwise.envs.shop.splits import RULES, goal_order, split_range
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop.catalogue import Catalogue
+from turncredit.envs.shop.goal import UNBOUNDED, Goal
+from turncredit.envs.shop.goals import draw_goal, make_goals
+from turncredit.envs.shop.prices import draw_prices
+from turncredit.envs.shop.product import HumanInstruction, Product
+from turncredit.envs.shop.splits import RULES, goal_order, split_range
 
 SHOE = Product(
     "B1",

@@ -9,12 +9,12 @@ from typing import Any
 import gymnasium
 import pytest
 
-import turnwise.envs  # noqa: F401  (registers the environments)
-from turnwise.envs.errors import BadSnapshot, UnknownOption
-from turnwise.envs.shop.env import WebShopEnv, from_keys
-from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
-from turnwise.envs.shop.session import SHOWN
-from turnwise.envs.shop.sources import GeneratedProducts
+import turncredit.envs  # noqa: F401  (registers the environments)
+from turncredit.envs.errors import BadSnapshot, UnknownOption
+from turncredit.envs.shop.env import WebShopEnv, from_keys
+from turncredit.envs.shop.scripted_shoppers import CarefulShopper, Shopper
+from turncredit.envs.shop.session import SHOWN
+from turncredit.envs.shop.sources import GeneratedProducts
 
 LEVEL = "tiny+hidden=0.5"
 
@@ -146,6 +146,6 @@ def test_a_numbered_episode_is_restored_in_a_numbered_shop_only() -> None:
 @pytest.mark.parametrize("observation", ["html", "url"])
 def test_numbers_need_a_page_that_shows_them(observation: str) -> None:
     with pytest.raises(UnknownOption, match="needs observation='text' or 'text_rich'"):
-        gymnasium.make("turnwise/WebShop-v0", links="numbers", observation=observation)
+        gymnasium.make("turncredit/WebShop-v0", links="numbers", observation=observation)
     with pytest.raises(UnknownOption, match="links"):
-        gymnasium.make("turnwise/WebShop-v0", links="letters")
+        gymnasium.make("turncredit/WebShop-v0", links="letters")

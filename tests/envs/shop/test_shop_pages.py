@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_shop import GOAL, MANY, ODD, SHOE, session
 
-from turnwise.envs.shop import pages
-from turnwise.envs.shop.pages import PageLine
+from turncredit.envs.shop import pages
+from turncredit.envs.shop.pages import PageLine
 
 SHOES = "search[red shoe]"
 OPEN = f"click[{SHOE.asin.lower()}]"

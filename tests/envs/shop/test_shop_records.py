@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_shop import real_catalogue
 
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.shop import json_stream
-from turnwise.envs.shop.catalogue import Catalogue, CatalogueError, contents
-from turnwise.envs.shop.product import HumanInstruction, Product
+from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.envs.shop import json_stream
+from turncredit.envs.shop.catalogue import Catalogue, CatalogueError, contents
+from turncredit.envs.shop.product import HumanInstruction, Product
 
 ITEM: dict[str, Any] = {
     "asin": "B000000001",

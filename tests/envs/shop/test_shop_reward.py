@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_shop import goal_of, real_catalogue
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.colours import COLOURS, colour_of
-from turnwise.envs.shop.explanation import explain
-from turnwise.envs.shop.goal import UNBOUNDED, Goal
-from turnwise.envs.shop.goals import make_goals
-from turnwise.envs.shop.prices import draw_prices
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import Reward, RewardFunction
-from turnwise.envs.shop.text_similarity import alike, token_set_ratio
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop.colours import COLOURS, colour_of
+from turncredit.envs.shop.explanation import explain
+from turncredit.envs.shop.goal import UNBOUNDED, Goal
+from turncredit.envs.shop.goals import make_goals
+from turncredit.envs.shop.prices import draw_prices
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.reward import Reward, RewardFunction
+from turncredit.envs.shop.text_similarity import alike, token_set_ratio
 
 JUDGE = RewardFunction(tagger="own")
 FIXED = RewardFunction("fixed", "own")

@@ -17,23 +17,23 @@ import pytest
 from shop_reading import BAD, HOSTILE, MUG, Reader, goal_of, shop_of
 from toys.chromium import need_chromium
 
-from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import Page, ShopSession
-from turnwise.envs.shop.site import render
-from turnwise.envs.shop.site.addresses import SiteError, href
-from turnwise.envs.shop.site.app import create_app
-from turnwise.envs.shop.site.session_store import SessionStore
-from turnwise.envs.shop.sources import GeneratedProducts
-from turnwise.processes.serving import PortInUse, listen, serve_in_thread
-from turnwise.tools.browser import find_browser
+from turncredit.envs.errors import UnknownOption, UnknownTask
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.session import Page, ShopSession
+from turncredit.envs.shop.site import render
+from turncredit.envs.shop.site.addresses import SiteError, href
+from turncredit.envs.shop.site.app import create_app
+from turncredit.envs.shop.site.session_store import SessionStore
+from turncredit.envs.shop.sources import GeneratedProducts
+from turncredit.processes.serving import PortInUse, listen, serve_in_thread
+from turncredit.tools.browser import find_browser
 
 pytestmark = pytest.mark.waits
 
 httpx = pytest.importorskip("httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):
-    pytest.importorskip(package, reason="needs turnwise[serve]")
+    pytest.importorskip(package, reason="needs turncredit[serve]")
 
 CUPS = tuple(Product(f"C{number}", f"cup {number}", query="cups") for number in range(30))
 SHOP = shop_of(MUG, BAD, *CUPS)
@@ -236,7 +236,7 @@ def test_errors_have_a_clear_page(visitor: httpx.Client, method: str, address: s
 
 
 def test_a_mistyped_task_is_an_error(site: tuple[str, SessionStore]) -> None:
-    from turnwise.envs.shop.env import WebShopEnv
+    from turncredit.envs.shop.env import WebShopEnv
 
     source = WebShopEnv(GeneratedProducts(level="tiny", split="held_out")).source
     sessions = SessionStore(source.shop, source)
@@ -382,14 +382,14 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     for package in ("fastapi", "jinja2", "uvicorn"):
         monkeypatch.setitem(sys.modules, package, None)
     render._templates.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'turnwise\[serve\]"):
+    with pytest.raises(ImportError, match=r"pip install 'turncredit\[serve\]"):
         render.html(ShopSession(SHOP, goal_of(MUG), "s"))
-    with pytest.raises(ImportError, match=r"pip install 'turnwise\[serve\]"):
+    with pytest.raises(ImportError, match=r"pip install 'turncredit\[serve\]"):
         create_app(SHOP, Numbered())
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "turnwise.cli.main", "serve", "shop", "--level", "tiny", *arguments]
+    return [sys.executable, "-m", "turncredit.cli.main", "serve", "shop", "--level", "tiny", *arguments]
 
 
 def test_the_command_serves_until_it_is_interrupted() -> None:
@@ -423,7 +423,7 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
 def test_mistakes_in_the_command_are_one_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from turnwise.cli.main import app
+    from turncredit.cli.main import app
 
     with listen() as taken:
         port = str(taken.getsockname()[1])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_shop import GOAL, MANY, ODD, PRODUCTS, SHOE, session, shop
 
-from turnwise.envs.shop.session import BASE, SHOWN, Page, ShopSession, parse
+from turncredit.envs.shop.session import BASE, SHOWN, Page, ShopSession, parse
 
 SHOES = "search[red shoe]"
 OPEN = f"click[{SHOE.asin.lower()}]"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from small_shop import files
 
-from turnwise.envs import check_env
-from turnwise.envs.check import Effort
-from turnwise.envs.errors import BadSnapshot, UnknownOption, UnknownTask
-from turnwise.envs.shop.browser_env import WebShopBrowserEnv
-from turnwise.envs.shop.env import WebShopEnv, from_keys
-from turnwise.envs.shop.sources import GeneratedProducts
+from turncredit.envs import check_env
+from turncredit.envs.check import Effort
+from turncredit.envs.errors import BadSnapshot, UnknownOption, UnknownTask
+from turncredit.envs.shop.browser_env import WebShopBrowserEnv
+from turncredit.envs.shop.env import WebShopEnv, from_keys
+from turncredit.envs.shop.sources import GeneratedProducts
 
 EFFORT = Effort(walks=3, turns=15, pairs=8, states=6, depth=6, continuations=4, search=60)
 
@@ -54,7 +54,7 @@ def test_drawn_goals_are_of_all_catalogues() -> None:
 
 def test_the_contract_is_kept() -> None:
     kwargs = {"level": "tiny", "tagger": "own", "catalogues": 3, "observation": "text_rich"}
-    report = check_env("turnwise/WebShop-v0", kwargs=kwargs, tasks=3, effort=EFFORT)
+    report = check_env("turncredit/WebShop-v0", kwargs=kwargs, tasks=3, effort=EFFORT)
     assert report.ok, str(report)
 
 

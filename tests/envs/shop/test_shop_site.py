@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from shop_reading import BAD, HOSTILE, MUG, Reader, clickables, goal_of, rich, shop_of, text
 from small_shop import real_catalogue
 
-from turnwise.envs.shop import pages
-from turnwise.envs.shop.explanation import explain
-from turnwise.envs.shop.generator import catalogue
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import RewardFunction
-from turnwise.envs.shop.session import Page, Shop, ShopSession
-from turnwise.envs.shop.site import addresses
-from turnwise.envs.shop.site.pictures import glyph_of, picture, tint
-from turnwise.envs.shop.site.render import error, html
+from turncredit.envs.shop import pages
+from turncredit.envs.shop.explanation import explain
+from turncredit.envs.shop.generator import catalogue
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.product import Product
+from turncredit.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.session import Page, Shop, ShopSession
+from turncredit.envs.shop.site import addresses
+from turncredit.envs.shop.site.pictures import glyph_of, picture, tint
+from turncredit.envs.shop.site.render import error, html
 
-pytest.importorskip("jinja2", reason="needs turnwise[serve]")
+pytest.importorskip("jinja2", reason="needs turncredit[serve]")
 
 
 def hold(session: ShopSession) -> str:

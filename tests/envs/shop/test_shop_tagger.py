@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.reward import RewardFunction
-from turnwise.envs.shop.tagger import OwnTagger, find_tagger, words
+from turncredit.envs.errors import UnknownOption
+from turncredit.envs.shop.reward import RewardFunction
+from turncredit.envs.shop.tagger import OwnTagger, find_tagger, words
 
 
 def test_words_by_hand() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.envs.shop.generator.product_text import article, phrase
-from turnwise.envs.shop.generator.vocabulary import BRANDS, KINDS, TITLES, ProductKind
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.matching import RULES, attribute_match, option_keys, option_match
-from turnwise.envs.shop.product import Product
+from turncredit.envs.shop.generator.product_text import article, phrase
+from turncredit.envs.shop.generator.vocabulary import BRANDS, KINDS, TITLES, ProductKind
+from turncredit.envs.shop.goal import Goal
+from turncredit.envs.shop.matching import RULES, attribute_match, option_keys, option_match
+from turncredit.envs.shop.product import Product
 
 BUTTONS = {
     "search",

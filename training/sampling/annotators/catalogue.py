@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from turnwise.training.sampling.annotation import ANNOTATORS, Annotator
-from turnwise.training.sampling.annotators.embeddings import embed
-from turnwise.training.sampling.annotators.judges import judge, pairwise
-from turnwise.training.sampling.annotators.teachers import attempts, reflect, training_free_grpo
-from turnwise.training.sampling.annotators.texts import answers, repeated, text_vector
-from turnwise.training.sampling.rule_registry import getter
+from turncredit.training.sampling.annotation import ANNOTATORS, Annotator
+from turncredit.training.sampling.annotators.embeddings import embed
+from turncredit.training.sampling.annotators.judges import judge, pairwise
+from turncredit.training.sampling.annotators.teachers import attempts, reflect, training_free_grpo
+from turncredit.training.sampling.annotators.texts import answers, repeated, text_vector
+from turncredit.training.sampling.rule_registry import getter
 
 __all__ = ["ANNOTATORS", "CATALOGUE", "get_annotator"]
 

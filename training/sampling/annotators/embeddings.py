@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
-from turnwise.agents.trajectory import Group, Turn
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_choice
-from turnwise.tools.retrieval.encoder import SentenceModel, packaged_model
-from turnwise.tools.retrieval.errors import BadModel
-from turnwise.training.sampling.annotation import Notes, Place
+from turncredit.agents.trajectory import Group, Turn
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_choice
+from turncredit.tools.retrieval.encoder import SentenceModel, packaged_model
+from turncredit.tools.retrieval.errors import BadModel
+from turncredit.training.sampling.annotation import Notes, Place
 
 Of = Literal["answers", "answer", "observation"]
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from turnwise.agents.rollouts.episode import sampling_seed
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.training.sampling.annotation import Ask, Notes, Place
-from turnwise.training.sampling.annotators.transcripts import transcript
+from turncredit.agents.rollouts.episode import sampling_seed
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.training.sampling.annotation import Ask, Notes, Place
+from turncredit.training.sampling.annotators.transcripts import transcript
 
 Per = Literal["episode", "turn"]
 

@@ -6,13 +6,13 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from turnwise.agents.prompts.hints import without_hint
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.option_checks import check_number
-from turnwise.tools.bounded_input import parse_json
-from turnwise.training.sampling.annotation import Ask, Notes
-from turnwise.training.sampling.annotators.transcripts import transcript
-from turnwise.training.sampling.lessons import Lesson, LessonEdit
+from turncredit.agents.prompts.hints import without_hint
+from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.credit.option_checks import check_number
+from turncredit.tools.bounded_input import parse_json
+from turncredit.training.sampling.annotation import Ask, Notes
+from turncredit.training.sampling.annotators.transcripts import transcript
+from turncredit.training.sampling.lessons import Lesson, LessonEdit
 
 SUMMARY = "Summarize in at most {words} words what the agent did step by step, and what it missed. It {outcome}."
 COMPARISON = (

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from turnwise.agents.trajectory import Group
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.annotation import Notes, Place
-from turnwise.training.sampling.reward_rules.behaviours import repeated_share
+from turncredit.agents.trajectory import Group
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.annotation import Notes, Place
+from turncredit.training.sampling.reward_rules.behaviours import repeated_share
 
 
 def repeated(groups: Sequence[Group]) -> Notes:

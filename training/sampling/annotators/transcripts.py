@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnwise.agents.trajectory import Trajectory
+from turncredit.agents.trajectory import Trajectory
 
 CLIPPED = 2000
 """Longest text of one observation or answer in a transcript, in characters; the middle is left out."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from turnwise.agents.trajectory import Trajectory
-from turnwise.credit.option_checks import check_number
-from turnwise.training.forest.places import entropy, forkable
-from turnwise.training.sampling.branches import branches, filled
-from turnwise.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import asked_for, dice, ordered
+from turncredit.agents.trajectory import Trajectory
+from turncredit.credit.option_checks import check_number
+from turncredit.training.forest.places import entropy, forkable
+from turncredit.training.sampling.branches import branches, filled
+from turncredit.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import asked_for, dice, ordered
 
 
 def arpo(group: OpenGroup, *, roots: float = 0.5, base: float = 0.5, weight: float = 0.2, tokens: int = 20) -> Growth:

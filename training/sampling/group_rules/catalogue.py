@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from turnwise.training.sampling.group_rules.arpo import arpo
-from turnwise.training.sampling.group_rules.continuations import motif, mrt, pppo
-from turnwise.training.sampling.group_rules.forest import forest, uct
-from turnwise.training.sampling.group_rules.plan_hints import ghpo, sage, scaf_grpo
-from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
-from turnwise.training.sampling.group_rules.roll_in import expert_roll_in
-from turnwise.training.sampling.group_rules.seele import seele
-from turnwise.training.sampling.group_rules.stopping import dapo, probe, v05, xrpo
-from turnwise.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
-from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
-from turnwise.training.sampling.group_rules.teachers import ampo, rl_plus
-from turnwise.training.sampling.group_rules.told import lessons, self_reflection, slea
-from turnwise.training.sampling.group_rules.trees import spo_tree, tree_grpo, treerl
-from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
-from turnwise.training.sampling.rule_registry import getter
+from turncredit.training.sampling.group_rules.arpo import arpo
+from turncredit.training.sampling.group_rules.continuations import motif, mrt, pppo
+from turncredit.training.sampling.group_rules.forest import forest, uct
+from turncredit.training.sampling.group_rules.plan_hints import ghpo, sage, scaf_grpo
+from turncredit.training.sampling.group_rules.reinforce_ada import reinforce_ada
+from turncredit.training.sampling.group_rules.roll_in import expert_roll_in
+from turncredit.training.sampling.group_rules.seele import seele
+from turncredit.training.sampling.group_rules.stopping import dapo, probe, v05, xrpo
+from turncredit.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
+from turncredit.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
+from turncredit.training.sampling.group_rules.teachers import ampo, rl_plus
+from turncredit.training.sampling.group_rules.told import lessons, self_reflection, slea
+from turncredit.training.sampling.group_rules.trees import spo_tree, tree_grpo, treerl
+from turncredit.training.sampling.growth import GROUP_RULES, GroupRule
+from turncredit.training.sampling.rule_registry import getter
 
 __all__ = ["CATALOGUE", "GROUP_RULES", "get_group_rule"]
 
@@ -75,7 +75,7 @@ CATALOGUE = (
               "Long tasks whose end the policy never sees: some episodes begin in the middle of a success.",
               expert_roll_in),
     GroupRule("forest", "Forks where a rule says", None, "our reading",
-              "Trees by any rule of `turnwise list forks`, at the cost of whole episodes or less.", forest),
+              "Trees by any rule of `turncredit list forks`, at the cost of whole episodes or less.", forest),
     GroupRule("uct", "Upper confidence bounds for trees", None, "our reading",
               "A search: forks go where episodes scored well, or where few went.", uct),
     GroupRule("arpo", "Branches by entropy (ARPO)", "2507.19849", "paper",

@@ -13,11 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.agents.trajectory import Trajectory
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.training.sampling.branches import response_tokens, token_places
-from turnwise.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import ids, ordered
+from turncredit.agents.trajectory import Trajectory
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.training.sampling.branches import response_tokens, token_places
+from turncredit.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import ids, ordered
 
 Unit = Literal["turns", "tokens"]
 

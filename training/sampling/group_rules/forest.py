@@ -6,13 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from turnwise.agents.trajectory import Trajectory
-from turnwise.credit.option_checks import check_number
-from turnwise.training.forest.places import NOWHERE, Worth, get_fork_rule
-from turnwise.training.sampling.branches import best_places, branches, filled
-from turnwise.training.sampling.forest_growth import Forest
-from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import asked_for
+from turncredit.agents.trajectory import Trajectory
+from turncredit.credit.option_checks import check_number
+from turncredit.training.forest.places import NOWHERE, Worth, get_fork_rule
+from turncredit.training.sampling.branches import best_places, branches, filled
+from turncredit.training.sampling.forest_growth import Forest
+from turncredit.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import asked_for
 
 
 def forest(group: OpenGroup, *, where: str | Mapping[str, object] = "uniform", roots: int = 0) -> Growth:
@@ -26,7 +26,7 @@ def forest(group: OpenGroup, *, where: str | Mapping[str, object] = "uniform", r
 
     Args:
         group: the group so far.
-        where: a rule of `turnwise list forks`, or a table of its name and its options.
+        where: a rule of `turncredit list forks`, or a table of its name and its options.
         roots: n; 0: half of the size.
 
     Raises:

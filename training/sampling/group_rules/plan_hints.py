@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import ids, last_played, ordered
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import ids, last_played, ordered
 
 
 def ghpo(group: OpenGroup, *, shares: Sequence[float] = (0.25, 0.5, 0.75), start: int = 0) -> Growth:

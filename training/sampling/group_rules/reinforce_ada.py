@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import balanced, ids, ordered
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import balanced, ids, ordered
 
 Mode = Literal["balanced", "positive"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from turnwise.agents.trajectory import Trajectory
-from turnwise.credit.option_checks import check_flag, check_number
-from turnwise.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import dice, ids, ordered
+from turncredit.agents.trajectory import Trajectory
+from turncredit.credit.option_checks import check_flag, check_number
+from turncredit.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import dice, ids, ordered
 
 
 def expert_roll_in(group: OpenGroup, *, share: float = 0.5, depth: float | None = None, guide: bool = True) -> Growth:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from turnwise.credit.columns import Floats
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+from turncredit.credit.columns import Floats
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
 
 Points = Sequence[tuple[float, float]]
 """(share of the plan that was shown, share of winners)."""

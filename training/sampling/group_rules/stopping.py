@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from statistics import stdev
 
-from turnwise.credit.option_checks import check_number
-from turnwise.evaluation.seed_statistics import student_quantile
-from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import asked_for
+from turncredit.credit.option_checks import check_number
+from turncredit.evaluation.seed_statistics import student_quantile
+from turncredit.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import asked_for
 
 
 def dapo(group: OpenGroup) -> Growth:

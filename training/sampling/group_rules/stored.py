@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.growth import Growth, OpenGroup
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.growth import Growth, OpenGroup
 
 
 def arpo_gui(

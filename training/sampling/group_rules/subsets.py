@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from turnwise.agents.trajectory import Trajectory
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.training.sampling.growth import Growth, OpenGroup
-from turnwise.training.sampling.members import balanced, column, dice, ids, ordered
+from turncredit.agents.trajectory import Trajectory
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.training.sampling.growth import Growth, OpenGroup
+from turncredit.training.sampling.members import balanced, column, dice, ids, ordered
 
 Length = Literal["tokens", "turns"]
 Baseline = Literal["kept", "all"]

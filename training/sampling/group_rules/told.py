@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from turnwise.agents.prompts.hints import TurnNotes
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.lessons import Lesson
+from turncredit.agents.prompts.hints import TurnNotes
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.lessons import Lesson
 
 HEADING = "Lessons from earlier attempts:"
 MISTAKE = "An earlier attempt at this task failed. Find its mistake first, and do not repeat it:"

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from turnwise.agents.trajectory import Trajectory
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.training.forest.places import get_fork_rule, uniform
-from turnwise.training.sampling.branches import (
+from turncredit.agents.trajectory import Trajectory
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.training.forest.places import get_fork_rule, uniform
+from turncredit.training.sampling.branches import (
     best_places,
     branches,
     filled,
@@ -18,8 +18,8 @@ from turnwise.training.sampling.branches import (
     trees,
     unlikely_places,
 )
-from turnwise.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.members import asked_for, ordered
+from turncredit.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turncredit.training.sampling.members import asked_for, ordered
 
 Unit = Literal["turns", "tokens"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from turnwise.training.sampling.replay import REPLAY_RULES, ReplayRule
-from turnwise.training.sampling.replay_rules.spear import spear
-from turnwise.training.sampling.replay_rules.stored_groups import dots_rr, rorecomp, successes
-from turnwise.training.sampling.rule_registry import getter
+from turncredit.training.sampling.replay import REPLAY_RULES, ReplayRule
+from turncredit.training.sampling.replay_rules.spear import spear
+from turncredit.training.sampling.replay_rules.stored_groups import dots_rr, rorecomp, successes
+from turncredit.training.sampling.rule_registry import getter
 
 __all__ = ["CATALOGUE", "REPLAY_RULES", "get_replay_rule"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.experience import Index
-from turnwise.training.sampling.replay import ReplayBatch
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.experience import Index
+from turncredit.training.sampling.replay import ReplayBatch
 
 
 def spear(

@@ -6,9 +6,9 @@ import math
 
 from numpy.random import Generator
 
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.experience import Index, StoredEpisode
-from turnwise.training.sampling.replay import ReplayBatch
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.experience import Index, StoredEpisode
+from turncredit.training.sampling.replay import ReplayBatch
 
 
 def dots_rr(index: Index, *, iteration: int, rng: Generator, groups: int = 8, first: int = 1) -> ReplayBatch:

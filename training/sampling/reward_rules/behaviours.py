@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import compact, group_sums, groups_of
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.steps import Bools, Floats, Steps, need
-from turnwise.training.sampling.reward_rules.outcomes import WIN, Outcomes
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import compact, group_sums, groups_of
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.steps import Bools, Floats, Steps, need
+from turncredit.training.sampling.reward_rules.outcomes import WIN, Outcomes
 
 
 def prs(steps: Steps, *, parsed: float = 0.1, called: float = 0.2, answer: float = 0.7) -> Steps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnwise.training.sampling.reward_rules.behaviours import (
+from turncredit.training.sampling.reward_rules.behaviours import (
     ada_grpo,
     gcpo,
     otc,
@@ -11,12 +11,12 @@ from turnwise.training.sampling.reward_rules.behaviours import (
     reflection,
     repetition,
 )
-from turnwise.training.sampling.reward_rules.judged import e_grpo, genrm_pairs, knowrl, listener, pta, rlmt
-from turnwise.training.sampling.reward_rules.lengths import budget, cosine, dylr, l_grpo, overlong, tldr, truncate
-from turnwise.training.sampling.reward_rules.several import advevo, ensemble, weighted
-from turnwise.training.sampling.reward_rules.votes import con_rag, diversity, frequency, majority
-from turnwise.training.sampling.rewards import REWARD_RULES, RewardRule
-from turnwise.training.sampling.rule_registry import getter
+from turncredit.training.sampling.reward_rules.judged import e_grpo, genrm_pairs, knowrl, listener, pta, rlmt
+from turncredit.training.sampling.reward_rules.lengths import budget, cosine, dylr, l_grpo, overlong, tldr, truncate
+from turncredit.training.sampling.reward_rules.several import advevo, ensemble, weighted
+from turncredit.training.sampling.reward_rules.votes import con_rag, diversity, frequency, majority
+from turncredit.training.sampling.rewards import REWARD_RULES, RewardRule
+from turncredit.training.sampling.rule_registry import getter
 
 __all__ = ["CATALOGUE", "REWARD_RULES", "get_reward_rule"]
 

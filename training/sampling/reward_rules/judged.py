@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnwise.credit.numerics import group_sums
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.steps import Steps
-from turnwise.training.sampling.reward_rules.outcomes import WIN, Outcomes
+from turncredit.credit.numerics import group_sums
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.steps import Steps
+from turncredit.training.sampling.reward_rules.outcomes import WIN, Outcomes
 
 
 def knowrl(steps: Steps, *, enough: float = 10.0, refusal: float = 1.0, win: float = WIN) -> Steps:

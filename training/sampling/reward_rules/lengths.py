@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.numerics import group_sums
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.steps import Floats, Steps
-from turnwise.training.sampling.reward_rules.outcomes import WIN, Outcomes
+from turncredit.credit.numerics import group_sums
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.steps import Floats, Steps
+from turncredit.training.sampling.reward_rules.outcomes import WIN, Outcomes
 
 LengthUnit = Literal["tokens", "turns"]
 

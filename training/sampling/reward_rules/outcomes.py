@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from turnwise.credit.episodes import Episodes
-from turnwise.credit.numerics import groups_of
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.credit.episodes import Episodes
+from turncredit.credit.numerics import groups_of
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
 
 WIN = 0.5
 """Outcomes of at least this are wins."""

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.credit.steps import Floats, Steps, need
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.credit.steps import Floats, Steps, need
 
 How = Literal["mean", "worst", "uncertain"]
 

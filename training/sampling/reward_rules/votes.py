@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnwise.credit.numerics import compact, group_sums
-from turnwise.credit.option_checks import check_number
-from turnwise.credit.outcome.answers import answer_entropy
-from turnwise.credit.outcome.answers import majority as majority_of
-from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
-from turnwise.training.sampling.reward_rules.outcomes import Outcomes
+from turncredit.credit.numerics import compact, group_sums
+from turncredit.credit.option_checks import check_number
+from turncredit.credit.outcome.answers import answer_entropy
+from turncredit.credit.outcome.answers import majority as majority_of
+from turncredit.credit.steps import Bools, Floats, Ints, Steps, need
+from turncredit.training.sampling.reward_rules.outcomes import Outcomes
 
 
 def majority(steps: Steps) -> Steps:

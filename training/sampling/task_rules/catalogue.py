@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from turnwise.training.sampling.draws import TASK_RULES, TaskRule
-from turnwise.training.sampling.rule_registry import getter
-from turnwise.training.sampling.task_rules.craft_gui import craft_gui
-from turnwise.training.sampling.task_rules.cures import cures
-from turnwise.training.sampling.task_rules.dots import dots
-from turnwise.training.sampling.task_rules.gdro_prompt import gdro_prompt
-from turnwise.training.sampling.task_rules.gdro_rollout import gdro_rollout
-from turnwise.training.sampling.task_rules.hardest import hardest
-from turnwise.training.sampling.task_rules.knapsack import knapsack
-from turnwise.training.sampling.task_rules.levels import levels
-from turnwise.training.sampling.task_rules.mix import mix
-from turnwise.training.sampling.task_rules.mmr1 import mmr1
-from turnwise.training.sampling.task_rules.observe_r1 import observe_r1
-from turnwise.training.sampling.task_rules.pcurl import pcurl
-from turnwise.training.sampling.task_rules.self_reflection import self_reflection
-from turnwise.training.sampling.task_rules.spo import spo
-from turnwise.training.sampling.task_rules.uniform import uniform
-from turnwise.training.sampling.task_rules.v0 import v0
-from turnwise.training.sampling.task_rules.vade import vade
-from turnwise.training.sampling.task_rules.vspo import vspo
-from turnwise.training.sampling.task_rules.we_math import we_math
+from turncredit.training.sampling.draws import TASK_RULES, TaskRule
+from turncredit.training.sampling.rule_registry import getter
+from turncredit.training.sampling.task_rules.craft_gui import craft_gui
+from turncredit.training.sampling.task_rules.cures import cures
+from turncredit.training.sampling.task_rules.dots import dots
+from turncredit.training.sampling.task_rules.gdro_prompt import gdro_prompt
+from turncredit.training.sampling.task_rules.gdro_rollout import gdro_rollout
+from turncredit.training.sampling.task_rules.hardest import hardest
+from turncredit.training.sampling.task_rules.knapsack import knapsack
+from turncredit.training.sampling.task_rules.levels import levels
+from turncredit.training.sampling.task_rules.mix import mix
+from turncredit.training.sampling.task_rules.mmr1 import mmr1
+from turncredit.training.sampling.task_rules.observe_r1 import observe_r1
+from turncredit.training.sampling.task_rules.pcurl import pcurl
+from turncredit.training.sampling.task_rules.self_reflection import self_reflection
+from turncredit.training.sampling.task_rules.spo import spo
+from turncredit.training.sampling.task_rules.uniform import uniform
+from turncredit.training.sampling.task_rules.v0 import v0
+from turncredit.training.sampling.task_rules.vade import vade
+from turncredit.training.sampling.task_rules.vspo import vspo
+from turncredit.training.sampling.task_rules.we_math import we_math
 
 __all__ = ["CATALOGUE", "TASK_RULES", "get_task_rule"]
 

@@ -8,13 +8,13 @@ from typing import TypedDict
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.credit.errors import BadOption
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.picking import waiting
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import Counts, PlayedSince, by_id, counts_of, played_since
+from turncredit.credit.columns import Floats, Ints
+from turncredit.credit.errors import BadOption
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.picking import waiting
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import Counts, PlayedSince, by_id, counts_of, played_since
 
 _KEEP = 0.9
 """Weight of the mean success before, when that of an iteration is added."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.group_sizes import proportional
-from turnwise.training.sampling.picking import weighted
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.group_sizes import proportional
+from turncredit.training.sampling.picking import weighted
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import by_id
 
 
 def cures(

@@ -8,14 +8,14 @@ from typing import TypedDict
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.credit.option_checks import check_flag
-from turnwise.training.sampling.difficulty_bins import EDGES, bin_odds, bins_of, check_edges, losses_of
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.group_sizes import best_sizes, proportional
-from turnwise.training.sampling.inner_rule import Inner, drawn_by
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import Counts, by_id, counts_of, played_since, rows_of, success_or
+from turncredit.credit.columns import Floats, Ints
+from turncredit.credit.option_checks import check_flag
+from turncredit.training.sampling.difficulty_bins import EDGES, bin_odds, bins_of, check_edges, losses_of
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.group_sizes import best_sizes, proportional
+from turncredit.training.sampling.inner_rule import Inner, drawn_by
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import Counts, by_id, counts_of, played_since, rows_of, success_or
 
 
 class RolloutSizes(TypedDict):

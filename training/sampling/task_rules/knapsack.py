@@ -7,13 +7,13 @@ import math
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.columns import Bools, Floats, Ints
-from turnwise.credit.option_checks import check_flag, check_number
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.group_sizes import best_sizes, evenly
-from turnwise.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id, rows_of
+from turncredit.credit.columns import Bools, Floats, Ints
+from turncredit.credit.option_checks import check_flag, check_number
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.group_sizes import best_sizes, evenly
+from turncredit.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import by_id, rows_of
 
 
 def knapsack(

@@ -7,11 +7,11 @@ from typing import TypedDict
 
 from numpy.random import Generator
 
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.inner_rule import Inner, RuleChoice, chosen_rule, drawn_by
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.inner_rule import Inner, RuleChoice, chosen_rule, drawn_by
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import by_id
 
 
 class MixState(TypedDict):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id, rows_of, success_or
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import by_id, rows_of, success_or
 
 
 def observe_r1(

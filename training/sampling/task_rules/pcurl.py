@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.columns import Floats
-from turnwise.credit.option_checks import check_choice
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id, rows_of
+from turncredit.credit.columns import Floats
+from turncredit.credit.option_checks import check_choice
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import by_id, rows_of
 
 Stage = Literal["easy", "medium", "hard"]
 Emphasis = Literal["easy", "medium", "hard", "in turn"]

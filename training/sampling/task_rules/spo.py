@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.option_checks import check_number
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.picking import logs, weighted
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id
-from turnwise.training.sampling.win_tracker import WinTracker, tracked
+from turncredit.credit.option_checks import check_number
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.picking import logs, weighted
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import by_id
+from turncredit.training.sampling.win_tracker import WinTracker, tracked
 
 
 def spo(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.tasks import TaskSampler
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.tasks import TaskSampler
 
 
 def uniform(

@@ -8,14 +8,14 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from turnwise.credit.columns import Floats, Ints
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.group_sizes import best_sizes, evenly
-from turnwise.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id, rows_of
-from turnwise.training.sampling.similar_tasks import from_similar
+from turncredit.credit.columns import Floats, Ints
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.group_sizes import best_sizes, evenly
+from turncredit.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import by_id, rows_of
+from turncredit.training.sampling.similar_tasks import from_similar
 
 Solver = Literal["optimum", "greedy"]
 LIKENESS = 0.1

@@ -6,12 +6,12 @@ from typing import Literal
 
 from numpy.random import Generator
 
-from turnwise.credit.option_checks import check_choice, check_number
-from turnwise.training.sampling.draws import TaskDraw
-from turnwise.training.sampling.picking import heaviest
-from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id
-from turnwise.training.sampling.win_tracker import WinTracker, tracked
+from turncredit.credit.option_checks import check_choice, check_number
+from turncredit.training.sampling.draws import TaskDraw
+from turncredit.training.sampling.picking import heaviest
+from turncredit.training.sampling.records import TaskRecords
+from turncredit.training.sampling.rows import by_id
+from turncredit.training.sampling.win_tracker import WinTracker, tracked
 
 Gain = Literal["hard", "even"]
 

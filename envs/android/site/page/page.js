@@ -90,6 +90,6 @@ export async function post(path, fields = {}) {
     taken(answer.state);
     return answer.result ?? true;
   } catch {
-    tell(reply ? "The server's answer cannot be read." : "The phone does not answer. Is turnwise still running?");
+    tell(reply ? "The server's answer cannot be read." : "The phone does not answer. Is turncredit still running?");
   }
 }
