@@ -29,6 +29,7 @@ from turncredit.envs.errors import EnvError, UnknownEnv, UnknownOption
 from turncredit.envs.info import Demonstrator, EnvArguments, Environment
 from turncredit.envs.miniwob.catalogue import task_names
 from turncredit.envs.parts import LEVELS, MIXTURE, MixturePart, level_parts, read_parts, tables_of
+from turncredit.former_name import current_name
 from turncredit.registry import entry_points, import_registered, import_typed, require_trust, suggest
 
 __all__ = [
@@ -219,7 +220,7 @@ def find(id: str) -> EnvSpec:
         UnknownEnv: there is none; the message suggests a similar id.
         Untrusted: a file names the module (see `turncredit.registry.names_from_files`).
     """
-    module, _, name = id.rpartition(":")
+    module, _, name = current_name(id).rpartition(":")
     if module:
         require_trust(id, "environment")
         try:

@@ -17,6 +17,7 @@ from turncredit.agents.files.json_files import read_json, validated, write_json
 from turncredit.envs import make as make_env
 from turncredit.envs.mixture import Mixture
 from turncredit.envs.parts import part_names, part_of, parts_in
+from turncredit.former_name import current_name
 
 VERSION = 1
 """Version of the files of panels and of results."""
@@ -163,7 +164,7 @@ def make_panel(env_id: str, kwargs: Mapping[str, object], episodes: int, seed: i
     """
     env = make_env(env_id, **kwargs)
     try:
-        return Panel(env_id, draw_tasks(env, episodes, seed), dict(kwargs), seed)
+        return Panel(current_name(env_id), draw_tasks(env, episodes, seed), dict(kwargs), seed)
     finally:
         env.close()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from turncredit.agents.errors import EvaluationError, StoreError
 from turncredit.agents.files.trajectory_files import name_file_in_errors
 from turncredit.agents.json_types import JsonObject
+from turncredit.former_name import current
 from turncredit.tools import bounded_input
 from turncredit.tools.bounded_input import InputError
 from turncredit.tools.visible_text import encodable, json_text
@@ -135,4 +136,4 @@ def read_json(path: Path, kind: str, key: str, version: int) -> JsonObject:
     if content.get("version") != version:
         number = content.get("version")
         raise EvaluationError(f"{path} must have version {version} of the format, got {number!r}")
-    return content
+    return current(content)

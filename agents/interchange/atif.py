@@ -28,7 +28,7 @@ from turncredit.agents.interchange.conversations import (
 )
 from turncredit.agents.interchange.folders import episode_file, files_in
 from turncredit.agents.interchange.harbor_trials import Trial, trial_of
-from turncredit.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored
+from turncredit.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, record_in, restored
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.trajectory import Trajectory, Turn
 from turncredit.tools.bounded_input import MAX_LINE, InputError, read_json
@@ -207,7 +207,7 @@ def _episode(document: object, name: str, trial: Trial | None) -> Demonstration:
 def _extra(entry: JsonObject) -> object:
     """Return what an object holds of ours."""
     extra = entry.get("extra")
-    return extra.get(KEY) if isinstance(extra, Mapping) else None
+    return record_in(extra) if isinstance(extra, Mapping) else None
 
 
 def _score(document: JsonObject, trial: Trial | None) -> float | None:

@@ -24,7 +24,7 @@ from turncredit.agents.interchange.conversations import (
     messages_of,
     role_of,
 )
-from turncredit.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored
+from turncredit.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, record_in, restored
 from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import InputError, parse_json
 from turncredit.tools.functions import BadCall, Call
@@ -138,9 +138,9 @@ def _demonstration(fields: Fields, id: str, messages: object) -> Demonstration:
     name = next((str(fields[key]) for key in _IDS if isinstance(fields.get(key), str | int)), id)
     task = fields.get("task")
     talk = (_said(message) for message in messages)
-    named = task if isinstance(task, str) else ""
-    episode = conversation_trajectory(talk, name, task=named, score=_score(fields), empty=KEY in fields)
-    return restored(_record(fields[KEY]), episode, _tokens(fields)) if KEY in fields else episode
+    named, record = task if isinstance(task, str) else "", record_in(fields)
+    episode = conversation_trajectory(talk, name, task=named, score=_score(fields), empty=record is not None)
+    return episode if record is None else restored(_record(record), episode, _tokens(fields))
 
 
 def _record(value: object) -> object:

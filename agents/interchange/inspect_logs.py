@@ -24,7 +24,7 @@ from turncredit.agents.interchange.conversations import (
     role_of,
 )
 from turncredit.agents.interchange.folders import files_in
-from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded, restored
+from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded, record_in, restored
 from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import InputError
 from turncredit.tools.functions import Call
@@ -183,7 +183,8 @@ def _in_order(library: ModuleType, samples: Iterable[JsonObject]) -> Iterator[De
     own: list[tuple[int, Demonstration]] = []
     for sample in samples:
         episode = _episode(library, sample)
-        order = sample["metadata"][KEY].get(_ORDER) if episode.stored else None
+        record = record_in(sample["metadata"])
+        order = record.get(_ORDER) if episode.stored and isinstance(record, Mapping) else None
         if isinstance(order, int):
             own.append((order, episode))
         else:
@@ -193,7 +194,7 @@ def _in_order(library: ModuleType, samples: Iterable[JsonObject]) -> Iterator[De
 
 
 def _episode(library: ModuleType, sample: JsonObject) -> Demonstration:
-    record = sample["metadata"].get(KEY)
+    record = record_in(sample["metadata"])
     error = None if sample["error"] is None else str(sample["error"]["message"])
     episode = conversation_trajectory(
         map(_said, sample["messages"]),

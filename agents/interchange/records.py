@@ -15,9 +15,10 @@ from turncredit.agents.files.trajectory_files import from_record, to_record
 from turncredit.agents.interchange.conversations import Demonstration
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.trajectory import Trajectory
+from turncredit.former_name import FORMER
 from turncredit.tools.bounded_input import InputError
 
-__all__ = ["KEY", "Advantages", "Exported", "Origin", "TurnTokens", "embedded", "restored"]
+__all__ = ["KEY", "Advantages", "Exported", "Origin", "TurnTokens", "embedded", "record_in", "restored"]
 
 KEY: Final = "turncredit"
 """Key of the record in other formats."""
@@ -89,6 +90,11 @@ def embedded(exported: Exported) -> dict[str, object]:
     if exported.advantages:
         turns = [{**turn, "advantages": exported.at(number)} for number, turn in enumerate(turns)]
     return {**record, "iteration": exported.iteration, "turns": turns}
+
+
+def record_in(fields: Mapping[str, object]) -> object:
+    """Return the record that an object of another format holds, also under the project's former name, or None."""
+    return fields.get(KEY, fields.get(FORMER))
 
 
 def restored(record: object, conversation: Demonstration, tokens: Sequence[TurnTokens] = ()) -> Demonstration:

@@ -24,7 +24,7 @@ from turncredit.agents.interchange.conversations import (
     role_of,
 )
 from turncredit.agents.interchange.folders import episode_file, files_in
-from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded, restored
+from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded, record_in, restored
 from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import InputError
 from turncredit.tools.readers import Fields, read_records
@@ -90,8 +90,9 @@ def read_sts(path: Path) -> Iterator[Demonstration]:
 def _episode(file: Path, header: Fields, messages: list[JsonObject]) -> Demonstration:
     try:
         talk = map(_said, messages)
-        episode = conversation_trajectory(talk, str(header.get("id", file.stem)), empty=KEY in header)
-        return restored(header[KEY], episode) if KEY in header else episode
+        record = record_in(header)
+        episode = conversation_trajectory(talk, str(header.get("id", file.stem)), empty=record is not None)
+        return episode if record is None else restored(record, episode)
     except InputError as error:
         raise StoreError(f"{file}: {error}") from error
 

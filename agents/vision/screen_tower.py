@@ -14,6 +14,8 @@ import transformers
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from turncredit.former_name import FORMER
+
 __all__ = ["ScreenTower", "ScreenTowerConfig"]
 
 
@@ -94,5 +96,22 @@ class ScreenTower(transformers.PreTrainedModel):  # type: ignore[misc]
         return BaseModelOutputWithPooling(last_hidden_state=vectors, hidden_states=(vectors,))
 
 
-transformers.AutoConfig.register(ScreenTowerConfig.model_type, ScreenTowerConfig, exist_ok=True)
-transformers.AutoModel.register(ScreenTowerConfig, ScreenTower, exist_ok=True)
+class FormerScreenTowerConfig(ScreenTowerConfig):
+    """The sizes in a folder that was written under the project's former name."""
+
+    model_type = f"{FORMER}_screen_tower"
+
+    def __init__(self, **options: object) -> None:
+        """Keep the sizes; transformers writes a constructor of its own for a class that has none."""
+        super().__init__(**options)  # type: ignore[arg-type]
+
+
+class FormerScreenTower(ScreenTower):
+    """The encoder in such a folder."""
+
+    config_class = FormerScreenTowerConfig
+
+
+for tower in (ScreenTower, FormerScreenTower):
+    transformers.AutoConfig.register(tower.config_class.model_type, tower.config_class, exist_ok=True)
+    transformers.AutoModel.register(tower.config_class, tower, exist_ok=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from turncredit.agents.interchange.imported_folder import IMPORT_FILE
+from turncredit.former_name import current
 from turncredit.report.errors import ReportError
 from turncredit.report.run_report import iterations
 from turncredit.report.run_report.revisions import Parts
@@ -172,7 +173,7 @@ def read_evaluation(evaluations: ChangedFiles[Parts], file: Path) -> Parts:
     """
     stamp, made = stamp_of(file), evaluations.get(file)
     if made is None:
-        made = evaluations.keep(file, stamp, evaluation(read_json(file)))
+        made = evaluations.keep(file, stamp, evaluation(current(read_json(file))))
     return dict(made)
 
 
@@ -252,7 +253,7 @@ def _describe_settings(path: Path, part: Parts) -> None:
 
 def _describe_versions(path: Path, part: Parts) -> None:
     try:
-        meta = read_json(path / "meta.json")
+        meta = current(read_json(path / "meta.json"))
         part["versions"] = {
             "python": str(meta["python"]),
             "platform": str(meta["platform"]),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from turncredit.former_name import current
 from turncredit.training.config.toml import Table
 from turncredit.training.errors import ConfigError
 
@@ -85,7 +86,7 @@ def with_new_names(table: Mapping[str, object]) -> tuple[Table, dict[str, str]]:
     Raises:
         ConfigError: a key is set under its old name and under its new one.
     """
-    result, renamed = _copy(table), dict[str, str]()
+    result, renamed = _copy(current(table)), dict[str, str]()
     for old, new in RENAMED.items():
         *sections, key = old.split(".")
         owner: Any = result

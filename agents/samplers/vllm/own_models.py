@@ -6,12 +6,13 @@ The entry point `vllm.general_plugins` of the package lets each of vLLM's proces
 from __future__ import annotations
 
 from turncredit.agents.json_types import JsonObject
+from turncredit.former_name import FORMER
 
 __all__ = ["architecture_of", "register_models"]
 
 ARCHITECTURE = "TurncreditScreenLlava"
-TOWER = "turncredit_screen_tower"
-"""Type of the image encoder `turncredit.agents.vision.screen_tower`."""
+TOWERS = ("turncredit_screen_tower", f"{FORMER}_screen_tower")
+"""Types of the image encoder `turncredit.agents.vision.screen_tower`, today's and that of older folders."""
 CLASS = "turncredit.agents.samplers.vllm.screen_model:ScreenLlava"
 
 
@@ -22,7 +23,7 @@ def architecture_of(config: JsonObject) -> JsonObject:
         config: config.json of the model.
     """
     tower = config.get("vision_config", {}).get("model_type")
-    return {"architectures": [ARCHITECTURE]} if tower == TOWER else {}
+    return {"architectures": [ARCHITECTURE]} if tower in TOWERS else {}
 
 
 def register_models() -> None:
