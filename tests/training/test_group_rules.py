@@ -177,6 +177,18 @@ def test_prof_keeps_consistent_members() -> None:
     assert numbers(get_group_rule("prof", keep=3)(complete(*winners[:1], *losers)).keep) == ["0", "2", "3"]
 
 
+def test_rounding_noise_orders_no_members() -> None:
+    """0.4 over three turns has the mean 0.4000000000000001: it is worth as much as 0.4 in one turn, and comes after."""
+    assert (0.4 + 0.4 + 0.4) / 3 != 0.4
+    winners = [scored(True, 0.4), scored(True, 0.4, 0.4, 0.4), scored(True, 0.4)]
+    losers = [scored(False, 0.4, 0.4, 0.4), scored(False, 0.4), scored(False, 0.4)]
+    assert numbers(get_group_rule("prof", keep=2)(complete(*winners, *losers)).keep) == ["0", "3"]
+    rewards = [(0.1, 0.2), (0.3,), (0.0,), (0.1, 0.2), (0.3,), (1.0,)]
+    group = complete(*(episode(0, turns=tuple(turn(reward) for reward in member)) for member in rewards))
+    assert numbers(get_group_rule("pods", keep=2)(group).keep) == ["2", "5"]
+    assert numbers(get_group_rule("pods", keep=4)(group).keep) == ["0", "1", "2", "5"]
+
+
 def test_prof_needs_its_column() -> None:
     with pytest.raises(TrainingError, match=r"'process'.*t#0@7 lacks 3 of 3, and has none"):
         get_group_rule("prof")(after("01"))

@@ -45,9 +45,22 @@ def rewards(name, steps, iteration=0, total=1, **options):
     return changed.reward.round(4).tolist()
 
 
-def test_overlong_grows_over_the_buffer():
-    steps = table([1, 1, 1, 0], tokens=[60, 80, 100, 110])
-    assert rewards("overlong", steps, limit=100, buffer=40, factor=1) == [1.0, 0.5, 0.0, -1.25]
+def test_overlong_grows_over_the_buffer_and_no_further():
+    steps = table([1, 1, 1, 0, 1], tokens=[60, 80, 100, 110, 4800])
+    assert rewards("overlong", steps, limit=100, buffer=40, factor=1) == [1.0, 0.5, 0.0, -1.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["overlong", "cosine", "tldr", "dylr", "budget"])
+def test_a_reward_of_length_is_bounded_however_long_an_episode_is(name):
+    """Whole episodes have no limit of their own: from some length on, more of it costs no more."""
+    columns = {"length_budget": [50, 50, 50, 50]} if name == "tldr" else {}
+    options = {} if name == "tldr" else {"start": 100} if name == "budget" else {"limit": 100}
+    options |= {"buffer": 50} if name == "overlong" else {}
+    for outcome in (0, 1):
+        steps = table([outcome] * 4, tokens=[1_000, 10_000, 100_000, 1_000_000], **columns)
+        values = rewards(name, steps, **options)
+        assert len(set(values)) == 1, (name, outcome, values)
+        assert -1.0 <= values[0] <= 1.0
 
 
 def test_truncate_pays_nothing_at_the_limit():
@@ -56,7 +69,9 @@ def test_truncate_pays_nothing_at_the_limit():
 
 def test_cosine_falls_for_wins_and_rises_for_losses():
     steps = table([1, 1, 0, 0, 1], tokens=[0, 50, 0, 50, 100])
-    assert rewards("cosine", steps, limit=100) == [1.0, 0.75, -0.5, -0.25, 0.0]
+    assert rewards("cosine", steps, limit=100) == [1.0, 0.75, -0.5, -0.25, -0.5]
+    assert rewards("cosine", steps, limit=100, beyond=-10.0)[-1] == -10.0  # the paper's number
+    assert rewards("cosine", steps, limit=100, beyond=0.0)[-1] == 0.0
 
 
 def test_l_grpo_counts_length_only_where_all_win():

@@ -182,3 +182,15 @@ def test_a_dual_clip_can_be_switched_off():
 def test_log_probabilities_must_be_floats():
     with pytest.raises(ValueError, match="logprobs must be floats"):
         get("ppo_clip")(*(torch.zeros(1, 1, dtype=torch.int64),) * 3, torch.ones(1, 1))
+
+
+@pytest.mark.parametrize("name", objectives())
+def test_an_objective_needs_exactly_the_columns_that_it_lists(name):
+    """It runs with them, and names each one that is missing."""
+    new, old, advantages, mask, more = _batch(torch.float64)
+    columns = {key: more[key] for key in get(name).needs}
+    options = {"by_entropy": True} if name == "dhpo" else {}  # its column is that of an option
+    _checked(name, new, old, advantages, mask, columns, **options)
+    for key in columns:
+        with pytest.raises(ValueError, match=f"'{key}'"):
+            get(name)(new, old, advantages, mask, **{k: v for k, v in columns.items() if k != key}, **options)

@@ -39,6 +39,7 @@ from turncredit.training.objectives import (
     sspo,
     token_weights,
 )
+from turncredit.training.objectives.kl import KL_ESTIMATORS, corrected_kl
 from turncredit.training.objectives.sources import POLICY, TEACHER
 
 torch.set_num_threads(1)
@@ -396,14 +397,29 @@ def test_k3plus_has_the_gradient_of_the_divergence_on_policy():
     torch.testing.assert_close(estimated, exact)
 
 
-def test_the_corrected_divergence_has_the_gradient_of_the_divergence_off_policy():
-    logits = torch.tensor([0.3, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
-    old, q = (torch.log_softmax(_double(x), 0) for x in ([0.1, 0.2, -0.4], [0.0, 0.4, -0.2]))
+@pytest.mark.parametrize("policy", [[0.3, -1.0, 0.5, 0.1], [0.1, 0.2, -0.4, 0.0]], ids=["off policy", "on policy"])
+@pytest.mark.parametrize("estimator", KL_ESTIMATORS)
+def test_the_corrected_divergence_has_the_gradient_of_the_divergence(estimator, policy):
+    """The expectation over all actions of the old policy, by enumeration, against the divergence itself."""
+    logits = torch.tensor(policy, dtype=torch.float64, requires_grad=True)
+    old, q = (torch.log_softmax(_double(x), 0) for x in ([0.1, 0.2, -0.4, 0.0], [0.0, 0.4, -0.2, 0.3]))
     logp = torch.log_softmax(logits, 0)
     (exact,) = torch.autograd.grad((logp.exp() * (logp - q)).sum(), logits)
     logp = torch.log_softmax(logits, 0)
-    weighed = old.exp() * kl(logp, q, "k3") * (logp - old).exp()
+    weighed = old.exp() * corrected_kl(logp, q, logp - old, estimator)
     torch.testing.assert_close(torch.autograd.grad(weighed.sum(), logits)[0], exact)
+    logp = torch.log_softmax(logits, 0)
+    ones = torch.ones(4, 1, dtype=torch.float64)
+    columns = {"kl": 1.0, "kl_estimator": estimator, "kl_corrected": True, "aggregation": "token-sum"}
+    # four sequences of one token, each as often as the old policy samples it
+    gradient = sum(
+        weight * torch.autograd.grad(
+            ppo_clip(logp[[n]][None], old[[n]][None], 0 * ones[:1], ones[:1], ref=q[[n]][None], **columns)[0],
+            logits, retain_graph=True,
+        )[0]
+        for n, weight in enumerate(old.exp())
+    )  # fmt: skip
+    torch.testing.assert_close(gradient, exact)
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)

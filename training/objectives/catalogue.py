@@ -44,7 +44,8 @@ class ObjectiveInfo:
         name: the name in a run's file.
         title: the method's full name.
         arxiv: id of the paper; None for a method without one.
-        needs: further tensors that it reads: "ref", "rollout", "entropy", "mean_logprob", "outcome", "group", "source".
+        needs: further tensors that it reads, or that an option of it reads: "ref", "rollout", "entropy",
+            "mean_logprob", "old_mean_logprob", "outcome", "group", "source".
         evidence: what the formula was checked against: "reference code", the "paper", or "our reading" of an abstract.
         use: when to use it, in one line.
         function: (logprobs, old, advantages, mask, *, ref, rollout, entropy, **options) -> (loss, stats).
@@ -128,9 +129,9 @@ BUILTIN = (
     ObjectiveInfo("rec", "Group-relative REINFORCE with clipping (REC)", "2509.24203", (), "our reading",
           "The policy gradient with the clip as a mask, without a ratio; made for older samples.", rec,
           older="as fresh"),
-    ObjectiveInfo("rover", "Random Policy Valuation (ROVER)", "2509.24981", ("mean_logprob",), "paper",
-          'Regresses token values without a clip; needs dr_grpo and objective.old_logprobs = "recomputed".', rover,
-          older="as fresh"),
+    ObjectiveInfo("rover", "Random Policy Valuation (ROVER)", "2509.24981", ("mean_logprob", "old_mean_logprob"),
+          "paper", 'Regresses token values without a clip; needs dr_grpo and objective.old_logprobs = "recomputed".',
+          rover, older="as fresh"),
     # Whole groups: winners against losers.
     ObjectiveInfo("disco", "Discriminative Constrained Optimization", "2505.12366", ("outcome", "group"), "paper",
           "Separates winners from losers without a clip; tasks of every difficulty count alike.", disco),

@@ -244,6 +244,7 @@ def grao(tokens: Tokens, *, beta: float = 0.5, gap: float = 0.6) -> Losses:
     Source: arXiv 2508.07750. Its text leaves open whether the mean and std include the teacher's answer; here they do
     not.
     """
+    tokens.need("source")
     members = GroupMembers.of(tokens)
     scores = tokens.sequence_mean(tokens.new)[members.index]
     advantages = members.normalised(~members.teacher)

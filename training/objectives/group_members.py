@@ -21,27 +21,36 @@ class GroupMembers:
         index: int64 [P], their numbers among the S sequences of the tokens.
         code: int64 [P], number of each one's group, from 0.
         groups: Q.
-        outcome: float [P], score, in units of reward.
         teacher: bool [P], whether another model wrote it.
+        tokens: the tokens, which hold the outcomes.
     """
 
     index: Tensor
     code: Tensor
     groups: int
-    outcome: Tensor
     teacher: Tensor
+    tokens: Tokens
 
     @classmethod
     def of(cls, tokens: Tokens) -> Self:
         """Return the members of all groups; where no source is passed, all of them are the policy's.
 
         Raises:
-            ValueError: group or outcome was not passed.
+            ValueError: group was not passed.
         """
         index = torch.unique(tokens.sequence)
         groups, code = torch.unique(tokens.need("group")[index], return_inverse=True)
         source = torch.zeros_like(index) if tokens.source is None else tokens.source[index]
-        return cls(index, code, len(groups), tokens.need("outcome")[index], source == TEACHER)
+        return cls(index, code, len(groups), source == TEACHER, tokens)
+
+    @property
+    def outcome(self) -> Tensor:
+        """float [P], score, in units of reward.
+
+        Raises:
+            ValueError: outcome was not passed.
+        """
+        return self.tokens.need("outcome")[self.index]
 
     def __len__(self) -> int:
         """Number of sequences P."""

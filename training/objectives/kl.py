@@ -47,3 +47,27 @@ def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
     clamped = difference.clamp(-20.0, 20.0)
     third = (torch.exp(clamped) - clamped - 1.0).clamp(-10.0, 10.0)
     return third if estimator == "k3" else square + (third - square).detach()
+
+
+def corrected_kl(logprobs: Tensor, reference: Tensor, log_ratio: Tensor, estimator: str = "k3") -> Tensor:
+    """Return the estimate of `kl` for tokens of an older policy, whose expected gradient is that of the divergence.
+
+    It is the estimate times the ratio exp(n - o). The gradient of k1 and k3 is right with that of the ratio, since the
+    expectation of their value is the divergence; that of k2 and k3+ is right by itself, so there the ratio is constant.
+
+    Args:
+        logprobs: float [...], n, log-probabilities under the policy (carries gradient).
+        reference: float [...], f, log-probabilities under the reference.
+        log_ratio: float [...], n - o, with o under the policy that sampled the tokens.
+        estimator: a key of KL_ESTIMATORS.
+
+    Returns:
+        float [...], nats.
+
+    Raises:
+        ConfigError: the estimator is unknown.
+
+    Source: the ratio as in TRL, where it always carries its gradient; with k2 that is not the divergence's.
+    """
+    ratio = torch.exp(log_ratio)
+    return kl(logprobs, reference, estimator) * (ratio.detach() if estimator in ("k2", "k3+") else ratio)

@@ -10,7 +10,7 @@ from torch import Tensor
 from turncredit.training.errors import ConfigError
 from turncredit.training.objectives.clipping import Losses, unclipped
 from turncredit.training.objectives.function import objective
-from turncredit.training.objectives.kl import kl
+from turncredit.training.objectives.kl import corrected_kl, kl
 from turncredit.training.objectives.likelihood import likelihood_drop
 from turncredit.training.objectives.tokens import LARGEST, Tokens
 
@@ -163,15 +163,16 @@ def kl_penalty(tokens: Tokens, *, estimator: str = "k3", corrected: bool = False
     Args:
         tokens: the tokens, with `ref`.
         estimator: a key of KL_ESTIMATORS.
-        corrected: multiply by the ratio exp(n - o), gradient included.
+        corrected: whether the tokens are those of an older policy; see `corrected_kl`.
 
     Raises:
         ConfigError: the estimator is unknown.
 
-    Source: Schulman 2020, "Approximating KL divergence"; corrected as in TRL.
+    Source: Schulman 2020, "Approximating KL divergence".
     """
-    divergence = kl(tokens.new, tokens.need("ref"), estimator)
-    return unclipped(divergence * torch.exp(tokens.log_ratio) if corrected else divergence)
+    if corrected:
+        return unclipped(corrected_kl(tokens.new, tokens.need("ref"), tokens.log_ratio, estimator))
+    return unclipped(kl(tokens.new, tokens.need("ref"), estimator))
 
 
 @objective(scope="sequence", everywhere=True)

@@ -16,7 +16,7 @@ from turncredit.training.errors import ConfigError
 from turncredit.training.objectives.aggregate import AGGREGATIONS
 from turncredit.training.objectives.clipping import Losses
 from turncredit.training.objectives.correction import CORRECTIONS, bounds, corrections
-from turncredit.training.objectives.kl import KL_ESTIMATORS, kl
+from turncredit.training.objectives.kl import KL_ESTIMATORS, corrected_kl, kl
 from turncredit.training.objectives.likelihood import likelihood_drop
 from turncredit.training.objectives.tokens import Tokens
 
@@ -34,8 +34,7 @@ class Terms:
         norm: divisor of aggregations with "norm", in tokens.
         kl: coefficient of the KL divergence from the reference; 0 for none.
         kl_estimator: a key of KL_ESTIMATORS.
-        kl_corrected: multiply the KL term by the ratio exp(n - o), including its gradient, since the tokens are sampled
-            from the old policy.
+        kl_corrected: correct the KL term for tokens that are sampled from the old policy; see `corrected_kl`.
         entropy: coefficient of the entropy bonus; 0 for none.
         entropy_target: nats; there is a bonus only while the mean entropy is at most this; 0: always.
         correction: a key of CORRECTIONS, a factor of the loss for the mismatch between sampling engine and learner;
@@ -142,8 +141,9 @@ def whole_loss(
         divergence = kl(tokens.new, tokens.ref, terms.kl_estimator)
         stats["kl"] = divergence.detach().sum()
         if terms.kl:
-            corrected = divergence * torch.exp(tokens.log_ratio) if terms.kl_corrected else divergence
-            loss = loss + terms.kl * (weights * corrected).sum()
+            if terms.kl_corrected:
+                divergence = corrected_kl(tokens.new, tokens.ref, tokens.log_ratio, terms.kl_estimator)
+            loss = loss + terms.kl * (weights * divergence).sum()
     elif terms.kl:
         raise ValueError("the KL term needs reference log-probabilities")
     if terms.llds:

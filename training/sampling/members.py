@@ -11,7 +11,7 @@ from turncredit.agents.trajectory import Trajectory, member_order
 from turncredit.training.errors import TrainingError
 from turncredit.training.sampling.growth import OpenGroup
 
-__all__ = ["asked_for", "balanced", "column", "dice", "ids", "last_played", "ordered"]
+__all__ = ["asked_for", "balanced", "column", "comparable", "dice", "ids", "last_played", "ordered"]
 
 
 def ordered(members: Iterable[Trajectory]) -> list[Trajectory]:
@@ -55,6 +55,15 @@ def column(member: Trajectory, name: str) -> list[float]:
             f"{member.id} lacks {len(values) - len(numbers)} of {len(values)}, and has {', '.join(columns) or 'none'}"
         )
     return numbers
+
+
+def comparable(number: float) -> float:
+    """Return a sum or a mean rounded to nine digits, so that rounding noise does not order members that are equal.
+
+    >>> comparable((0.4 + 0.4 + 0.4) / 3) == comparable(0.4)
+    True
+    """
+    return round(number, 9)
 
 
 def balanced(winners: Sequence[Trajectory], losers: Sequence[Trajectory], count: int) -> list[Trajectory]:

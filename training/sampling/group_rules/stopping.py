@@ -8,7 +8,7 @@ from statistics import stdev
 from turncredit.credit.option_checks import check_number
 from turncredit.evaluation.seed_statistics import student_quantile
 from turncredit.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
-from turncredit.training.sampling.members import asked_for
+from turncredit.training.sampling.members import asked_for, comparable
 
 
 def dapo(group: OpenGroup) -> Growth:
@@ -114,7 +114,7 @@ def xrpo(group: OpenGroup, *, least: int = 4, price: float = 0.05, confidence: f
         return _grow(group, least, step, more=True)
     spread = stdev(member.reward for member in group.members)
     fall = _half_width(spread, n, confidence) - _half_width(spread, n + 1, confidence)
-    return _grow(group, least, step, more=fall >= price)
+    return _grow(group, least, step, more=comparable(fall - price) >= 0)
 
 
 def _half_width(spread: float, n: int, confidence: float) -> float:

@@ -14,7 +14,7 @@ from typing import Literal
 from turncredit.agents.trajectory import Trajectory
 from turncredit.credit.option_checks import check_choice, check_number
 from turncredit.training.sampling.growth import Growth, OpenGroup
-from turncredit.training.sampling.members import balanced, column, dice, ids, ordered
+from turncredit.training.sampling.members import balanced, column, comparable, dice, ids, ordered
 
 Length = Literal["tokens", "turns"]
 Baseline = Literal["kept", "all"]
@@ -49,15 +49,15 @@ def pods(group: OpenGroup, *, keep: int = 4, baseline: Baseline = "kept") -> Gro
 
 def _ends(group: OpenGroup, smallest: int, keep: int) -> list[Trajectory]:
     """Return the members with the smallest rewards, and of the others those with the largest."""
-    members = sorted(ordered(group.members), key=lambda member: member.reward)
-    others = sorted(ordered(members[smallest:]), key=lambda member: -member.reward)
+    members = sorted(ordered(group.members), key=lambda member: comparable(member.reward))
+    others = sorted(ordered(members[smallest:]), key=lambda member: -comparable(member.reward))
     return [*members[:smallest], *others[: keep - smallest]]
 
 
 def _spread(members: Sequence[Trajectory]) -> float:
-    """Return the sum of the squared distances of rewards from their mean, rounded so that equal choices are equal."""
+    """Return the sum of the squared distances of rewards from their mean."""
     mean = fmean(member.reward for member in members)
-    return round(math.fsum((member.reward - mean) ** 2 for member in members), 9)
+    return comparable(math.fsum((member.reward - mean) ** 2 for member in members))
 
 
 def prof(group: OpenGroup, *, keep: int = 4, score: str = "process", baseline: Baseline = "kept") -> Growth:
@@ -85,7 +85,7 @@ def prof(group: OpenGroup, *, keep: int = 4, score: str = "process", baseline: B
     """
     check_number("keep", keep, 2, whole=True)
     check_choice("baseline", baseline, Baseline)
-    scores = {member.id: fmean(column(member, score) or [0.0]) for member in group.members}
+    scores = {member.id: comparable(fmean(column(member, score) or [0.0])) for member in group.members}
     if len(group.members) <= keep:
         return Growth()
     winners = sorted(ordered(group.winners), key=lambda member: -scores[member.id])

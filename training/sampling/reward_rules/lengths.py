@@ -22,16 +22,17 @@ def overlong(
 ) -> Steps:
     """Return the table with a penalty for episodes that come near the limit of length.
 
-        r + min(0, -factor * (L - (limit - buffer)) / buffer)          -factor at the limit
+        r - factor * clip((L - (limit - buffer)) / buffer, 0, 1)          -factor from the limit on
 
     Args:
         steps: the table; needs `tokens`.
-        limit: length at which the penalty is `factor`.
+        limit: length from which the penalty is `factor`.
         buffer: length before the limit over which it grows.
-        factor: the penalty at the limit.
-        unit: of the lengths.
+        factor: the largest penalty.
+        unit: unit of the lengths.
 
-    Source: Yu et al. 2025 (DAPO), arXiv 2503.14476, soft overlong punishment. Only sampled tokens count.
+    Source: Yu et al. 2025 (DAPO), arXiv 2503.14476, soft overlong punishment, equation 13. Only sampled tokens count,
+    and an episode of several turns may be longer than the limit.
     """
     _check_unit(unit)
     check_number("limit", limit, 0.0, open_low=True)
@@ -39,7 +40,7 @@ def overlong(
     check_number("factor", factor, 0.0)
     episodes = Outcomes("overlong", steps)
     excess = episodes.length(unit) - (limit - buffer)
-    return episodes.with_last(np.minimum(0.0, -factor * excess / buffer))
+    return episodes.with_last(-factor * np.clip(excess / buffer, 0.0, 1.0))
 
 
 def truncate(steps: Steps, *, limit: float = 4000.0, unit: LengthUnit = "tokens") -> Steps:
@@ -65,6 +66,7 @@ def cosine(
     best: float = 1.0,
     worst: float = 0.5,
     wrong: float = -0.5,
+    beyond: float = -0.5,
     win: float = WIN,
     unit: LengthUnit = "tokens",
 ) -> Steps:
@@ -72,31 +74,33 @@ def cosine(
 
         won:   worst + (best - worst) (1 + cos(pi L / limit)) / 2           best at 0, worst at the limit
         lost:  wrong (1 + cos(pi L / limit)) / 2                            wrong at 0, 0 at the limit
-        L >= limit: 0
+        L >= limit: beyond
 
     Args:
         steps: the table; needs `tokens`.
-        limit: length from which nothing is earned.
+        limit: length from which `beyond` is earned.
         best: reward of a won episode of length 0.
         worst: reward of a won one just below the limit.
         wrong: reward of a lost one of length 0.
+        beyond: reward from the limit on, won or lost; at 0, a lost episode would earn most by running into the limit.
         win: outcome from which an episode counts as won.
         unit: of the lengths.
 
-    Source: Yeo et al. 2025, arXiv 2502.03373, whose curve this is; its numbers are 2, 1, -10. Ours: a won episode is
-    never worth less than a lost one.
+    Source: Yeo et al. 2025, arXiv 2502.03373, whose curve this is; its numbers are 2, 1, -10, and -10 beyond. Ours: a
+    won episode within the limit is never worth less than a lost one.
     """
     _check_unit(unit)
     check_number("limit", limit, 0.0, open_low=True)
     check_number("worst", worst, 0.0)
     check_number("best", best, worst)
     check_number("wrong", wrong, high=0.0)
+    check_number("beyond", beyond, high=0.0)
     check_number("win", win)
     episodes = Outcomes("cosine", steps, win)
     length = episodes.length(unit)
     falling = (1.0 + np.cos(np.pi * np.minimum(length, limit) / limit)) / 2.0
     outcome = np.where(episodes.won, worst + (best - worst) * falling, wrong * falling)
-    return episodes.paid(np.where(length >= limit, 0.0, outcome))
+    return episodes.paid(np.where(length >= limit, beyond, outcome))
 
 
 def l_grpo(steps: Steps, *, win: float = WIN, unit: LengthUnit = "tokens") -> Steps:
@@ -212,23 +216,23 @@ def near(share: Floats, weight: float) -> Floats:
 def tldr(steps: Steps, *, weight: float = 0.5, unit: LengthUnit = "tokens") -> Steps:
     """Return the table with a penalty for episodes that are longer than their prompt allowed.
 
-        r - weight * max(0, L / B - 1)          B = the column `length_budget`
+        r - weight * clip(L / B - 1, 0, 1)          B = the column `length_budget`
 
     Args:
         steps: the table; needs `tokens`, and `length_budget`, one number a trajectory.
-        weight: penalty of an episode of twice the budget.
+        weight: the largest penalty, that of an episode of twice the budget and of longer ones.
         unit: of the lengths.
 
     Raises:
         BadTable: the budget differs within a trajectory.
 
-    Source: TLDR; our reading of the abstract.
+    Source: TLDR; our reading of the abstract. Ours: the bound, since episodes have no limit of their own.
     """
     _check_unit(unit)
     check_number("weight", weight, 0.0)
     episodes = Outcomes("tldr", steps)
     allowed = episodes.of("length_budget")
-    return episodes.with_last(-weight * np.maximum(0.0, episodes.length(unit) / np.maximum(allowed, 1e-9) - 1.0))
+    return episodes.with_last(-weight * np.clip(episodes.length(unit) / np.maximum(allowed, 1e-9) - 1.0, 0.0, 1.0))
 
 
 def _check_unit(unit: str) -> None:
