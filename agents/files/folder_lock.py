@@ -1,19 +1,29 @@
-"""A lock on an output folder, so that two processes never write into the same one."""
+"""The door of an output folder: a lock, so that two processes never write into the same one, and no links in it.
+
+A folder may come from a stranger, and a link in it would lead what is written to any file of the user, so it is looked
+through before anything is written. The folder itself may be a link, since the user named it.
+
+Not included: a program of the same user that adds links while another one writes.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from turncredit.agents.errors import FolderInUse, StoreError
 
-__all__ = ["check_lock", "locked"]
+__all__ = ["check_lock", "locked", "require_plain_files"]
 
 LOCK = ".lock"
 """Name of the file."""
+
+OF_LIBRARIES = ("wandb",)
+"""Folders of loggers, which make links of their own; these must stay inside."""
 
 _held: dict[Path, tuple[int, int]] = {}
 """Device and inode of the lock of each folder that this process has locked."""
@@ -30,12 +40,13 @@ def locked(folder: Path, activity: str, *, on_wait: Callable[[str], object] | No
 
     Raises:
         FolderInUse: another process holds the lock, and this one does not wait.
-        StoreError: the folder cannot be written, or lies on a file system without locks.
+        StoreError: the folder cannot be written, holds links or devices, or lies on a file system without locks.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     except OSError as error:
+        require_plain_files(folder)  # says which link, if it was one
         raise StoreError(f"the output folder {folder} cannot be written: {error.strerror}") from error
     path = folder.absolute()
     try:
@@ -55,6 +66,7 @@ def locked(folder: Path, activity: str, *, on_wait: Callable[[str], object] | No
                 f"the output folder {folder} cannot be locked: {error.strerror}; network file systems may have no "
                 "locks, so choose an output on a local disk"
             ) from error
+        require_plain_files(folder)
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
         status = os.fstat(handle)
@@ -63,6 +75,40 @@ def locked(folder: Path, activity: str, *, on_wait: Callable[[str], object] | No
     finally:
         _held.pop(path, None)
         os.close(handle)
+
+
+def require_plain_files(folder: Path) -> None:
+    """Check before anything is written into a folder that it holds nothing but files and folders.
+
+    Args:
+        folder: the folder, which may itself be a link; one that does not exist holds nothing.
+
+    Raises:
+        StoreError: something in it is a link, a pipe or a device, which is named.
+    """
+    if not folder.is_dir():
+        return
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            try:
+                mode = path.lstat().st_mode
+            except FileNotFoundError:  # a temporary file of another process
+                continue
+            own = path.relative_to(folder)
+            if stat.S_ISLNK(mode) and own.parts[0] in OF_LIBRARIES and own.parts[1:] and _stays(path, folder):
+                continue
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                kind = "link" if stat.S_ISLNK(mode) else "pipe" if stat.S_ISFIFO(mode) else "device or a socket"
+                raise StoreError(
+                    f"{path} is a {kind}; the files of an output folder are files, and nothing is written through "
+                    "others: remove it, or choose another output"
+                )
+
+
+def _stays(link: Path, folder: Path) -> bool:
+    """Whether a link leads to a place inside a folder."""
+    return Path(os.path.realpath(link)).is_relative_to(os.path.realpath(folder))
 
 
 def check_lock(folder: Path) -> None:

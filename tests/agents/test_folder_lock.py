@@ -1,4 +1,4 @@
-"""The lock of an output folder: who holds it, where there are no locks, and a folder that is gone."""
+"""The door of an output folder: its lock, file systems without locks, a folder that is gone, and links in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from turncredit.agents.errors import FolderInUse, StoreError
-from turncredit.agents.files.folder_lock import check_lock, locked
+from turncredit.agents.files.folder_lock import check_lock, locked, require_plain_files
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO])
@@ -49,3 +49,58 @@ def test_a_folder_of_another_name_is_the_same_folder(tmp_path: Path, monkeypatch
         shutil.rmtree("run")
         with pytest.raises(StoreError, match="was deleted"):
             check_lock(tmp_path / "run")
+
+
+PLACES = [
+    "metrics.jsonl",
+    ".lock",
+    "commands.txt",
+    "after.json",
+    ".after.json.part",
+    "trajectories",
+    "checkpoints/000001",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_is_written_into_a_folder_with_a_link(tmp_path: Path, place: str) -> None:
+    outside, folder = tmp_path / "mine", tmp_path / "run"
+    outside.write_text("mine\n", encoding="utf-8")
+    (folder / place).parent.mkdir(parents=True)
+    (folder / place).symlink_to(outside)
+    with pytest.raises(StoreError, match=rf"{place} is a link; the files of an output folder are files"):
+        locked(folder, "training in").__enter__()
+    assert outside.read_text(encoding="utf-8") == "mine\n"
+    (folder / place).unlink()
+    with locked(folder, "training in"):
+        pass
+
+
+def test_a_link_to_a_folder_and_one_to_nothing_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    for target in (tmp_path / "elsewhere", tmp_path / "nothing"):
+        folder = tmp_path / target.name / "run"
+        folder.mkdir(parents=True)
+        (folder / "trajectories").symlink_to(target)
+        with pytest.raises(StoreError, match="trajectories is a link"):
+            require_plain_files(folder)
+
+
+def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    for place in (".lock", "metrics.jsonl"):
+        folder = tmp_path / place.strip(".")
+        folder.mkdir()
+        os.mkfifo(folder / place)
+        with pytest.raises(StoreError, match=rf"{place} is a pipe"):
+            locked(folder, "training in").__enter__()
+
+
+def test_the_folder_itself_may_be_a_link_and_loggers_may_make_some_inside(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "wandb" / "run-1").mkdir(parents=True)
+    (tmp_path / "disk" / "wandb" / "latest-run").symlink_to("run-1")
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    with locked(tmp_path / "run", "training in"):
+        pass
+    (tmp_path / "disk" / "wandb" / "debug.log").symlink_to(tmp_path / "mine")
+    with pytest.raises(StoreError, match=r"debug\.log is a link"):
+        locked(tmp_path / "run", "training in").__enter__()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from turncredit.agents.errors import FolderInUse, StoreError
+from turncredit.agents.files.folder_lock import require_plain_files
 from turncredit.agents.trajectory import Trajectory
 from turncredit.credit.truth.estimates import fork_return
 from turncredit.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
@@ -167,11 +168,12 @@ class ForkFile:
 
         Raises:
             FolderInUse: another process plays forks into it.
-            StoreError: it cannot be written.
+            StoreError: it cannot be written, or its folder holds a link.
         """
         if self.path is None or self._handle is not None:
             yield
             return
+        require_plain_files(self.path.parent)
         try:
             self._handle = self.path.open("r+b" if self.path.exists() else "x+b")
             try:
