@@ -63,7 +63,8 @@ class Comparison:
         if self.left_out:
             text += f"; {self.left_out} {noun} left out because of errors"
         if self.unpaired:
-            text += f"; {self.unpaired} trials of each task left out, since only one of the results has them"
+            noun = "trial" if self.unpaired == 1 else "trials"
+            text += f"; {self.unpaired} {noun} of each task left out, since only one of the results has more"
         return text + "."
 
     @property
