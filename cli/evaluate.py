@@ -242,18 +242,18 @@ def effort(result: EvaluationResult) -> Iterator[str]:
         yield "; ".join(words)
 
 
-def print_result(result: EvaluationResult) -> None:
-    """Print a result."""
+def print_result(result: EvaluationResult, size: str = "") -> None:
+    """Print a result; `size` says what was played, if not tasks and trials."""
     summary = result.summary()
     console = out()
     console.print(
-        f"{result.name} on {result.panel.env} {describe_kwargs(result.panel)}: {_size(result)} in "
+        f"{result.name} on {result.panel.env} {describe_kwargs(result.panel)}: {size or _size(result)} in "
         f"{duration(result.seconds)}",
         soft_wrap=True,
     )
     console.print(result_table(result))
     if result.trials > 1:
-        say("  the intervals allow for trials of one task being alike", "dim")
+        say("  the intervals allow for episodes of one task being alike", "dim")
     facts = [
         ("mean turns", summary.turns, "{:.1f}"),
         ("of those won", summary.turns_won, "{:.1f}"),
@@ -478,8 +478,17 @@ def _play(
             clause = files.after_interruption(finished)
             warn(f"{finished} of {len(panel.tasks) * trials} episodes were finished; {clause}")
         raise
+    require_played(result)
+    return result
+
+
+def require_played(result: EvaluationResult) -> None:
+    """Check that some episode says something about the player.
+
+    Raises:
+        UserError: every episode failed, or none had a turn.
+    """
     if all(row.stop == "error" for row in result.rows):
         raise UserError(f"every episode failed; the first error: {result.rows[0].error}")
     if all(row.stop == "tokens" and not row.turns for row in result.rows):
         raise UserError(f"no episode had a single turn: {result.rows[0].error}")
-    return result
