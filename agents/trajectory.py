@@ -288,7 +288,7 @@ class Trajectory:
 class Group:
     """The trajectories of one task instance: same task and environment seed, different sampling seeds.
 
-    Only the trials of an evaluation differ in the seed of their environments, so that chance and simulated users differ.
+    Only the trials of an evaluation have environments with different seeds, so that chance and simulated users differ.
     """
 
     task: str

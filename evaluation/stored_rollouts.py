@@ -1,7 +1,7 @@
 """Groups that are played without training: a file of trajectories, and beside it a record of how they were played.
 
-The record of `groups.jsonl` is `groups.rollout.json`. It says which tasks, how many episodes of each, and who plays, so
-that a rollout that was stopped goes on, and forks of its episodes are played by the same player in the same environment.
+The record of `groups.jsonl` is `groups.rollout.json`. It says which tasks, how many episodes of each, and who plays. A
+rollout that was stopped goes on from it, and forks of its episodes have the same player and environment.
 """
 
 from __future__ import annotations

@@ -151,9 +151,7 @@ def _first_groups(groups: Sequence[Group], chosen: Mapping[str, object]) -> list
     return first
 
 
-def _environment(
-    run: Run | None, record: RolloutRecord | None, chosen: Mapping[str, object]
-) -> tuple[str, Options]:
+def _environment(run: Run | None, record: RolloutRecord | None, chosen: Mapping[str, object]) -> tuple[str, Options]:
     """Return the environment in which the episodes were played, and its arguments."""
     from turncredit.training.config.file_options import require_safe_env
 

@@ -12,7 +12,7 @@ import typer
 
 from turncredit.cli.console import err, say, warn
 from turncredit.cli.errors import UserError
-from turncredit.cli.evaluate import EpisodeCounter, describe_kwargs, print_result, require_played
+from turncredit.cli.evaluate import EpisodeCounter, print_result, require_played
 from turncredit.cli.model_options import Device
 from turncredit.cli.options import Trust, parse_options
 
@@ -169,8 +169,8 @@ def _print_groups(groups: Sequence[Group]) -> None:
     if several and 4 * differing < len(groups):
         level, turns = ("an easier", "more") if lost >= won else ("a harder", "fewer")
         warn(
-            f"  where all episodes earn the same, there is little to compare; try larger groups (--size), {level} level "
-            f"of the environment, or {turns} turns (agent.max_turns)"
+            f"  where all episodes earn the same, there is little to compare; try larger groups (--size), {level} "
+            f"level of the environment, or {turns} turns (agent.max_turns)"
         )
 
 

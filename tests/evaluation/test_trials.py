@@ -22,9 +22,7 @@ from turncredit.evaluation.reliability import best_of, pass_all, pass_any, relia
 from turncredit.evaluation.results import EpisodeRow
 from turncredit.evaluation.statistics import student_quantile, wilson, wilson_of_tasks
 
-TASKS = st.lists(
-    st.integers(1, 6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1, max_size=12
-)
+TASKS = st.lists(st.integers(1, 6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1, max_size=12)
 
 
 def result(outcomes: str, *further: str) -> EvaluationResult:
