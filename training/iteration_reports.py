@@ -11,7 +11,7 @@ from turncredit.processes.memory_use import memory_use
 from turncredit.training.batch.batch import Batch
 from turncredit.training.config.run import Run
 from turncredit.training.engine.engine import RunEngine
-from turncredit.training.monitor.advice import Advice
+from turncredit.training.monitor.advice import RunAdvice
 from turncredit.training.monitor.learning_watch import LearningWatch
 from turncredit.training.played import Played
 from turncredit.training.run_folder.events import Reporter
@@ -54,7 +54,7 @@ class IterationReports:
         parts: tuple[str, ...] = (),
     ) -> None:
         self._report, self._engine, self._run, self._parts = report, engine, run, parts
-        self.watch, self.stages = LearningWatch(report, Advice(run)), stages
+        self.watch, self.stages = LearningWatch(report, RunAdvice(run)), stages
         self._seconds: list[float] = []
         self._began = time.perf_counter()  # the iteration
 

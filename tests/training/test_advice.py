@@ -18,7 +18,7 @@ from turncredit.evaluation import EvaluationResult, Panel, wilson
 from turncredit.evaluation.results import EpisodeRow
 from turncredit.training import train
 from turncredit.training.config.run import Run
-from turncredit.training.monitor.advice import Advice, listed
+from turncredit.training.monitor.advice import RunAdvice, listed
 from turncredit.training.monitor.learning_watch import LearningWatch
 from turncredit.training.monitor.progress import no_progress
 from turncredit.training.run_folder.metrics import group_metrics
@@ -47,7 +47,7 @@ def run_of(*words: str, **tables: object) -> Run:
 def watch_of(*words: str) -> tuple[LearningWatch, list[tuple[int, str]]]:
     """A watch over a run with these keys, and what it says."""
     report = Recorded()
-    return LearningWatch(report, Advice(run_of(*words))), report.texts  # type: ignore[arg-type]
+    return LearningWatch(report, RunAdvice(run_of(*words))), report.texts  # type: ignore[arg-type]
 
 
 def result(won: int, episodes: int, **row: Any) -> EvaluationResult:
@@ -181,7 +181,7 @@ def test_without_an_evaluation_the_first_iteration_is_judged_by_its_groups() -> 
 
 def test_advice_about_levels_is_about_those_below_the_runs_own() -> None:
     def levels(*words: str) -> list[str]:
-        return [way for way in Advice(run_of(*words)).easier() if "level" in way]
+        return [way for way in RunAdvice(run_of(*words)).easier() if "level" in way]
 
     for words in ("env.kwargs.level=tiny", 'env.kwargs.games="/somewhere"', "env.id=turncredit/MiniWoB-v0"):
         assert levels(words) == []
@@ -238,7 +238,7 @@ def test_of_the_recorded_runs_those_that_lost_nearly_everything_get_advice_and_n
     advised, count = {}, 0
     for name, events in recorded():
         report, count = Recorded(), count + 1
-        watch = LearningWatch(report, Advice(run_of()))  # type: ignore[arg-type]
+        watch = LearningWatch(report, RunAdvice(run_of()))  # type: ignore[arg-type]
         for event in events:
             if event["phase"] == "evaluation" and event["iteration"] == 0:
                 assert event["high"] > 0.1

@@ -12,7 +12,7 @@ from test_training_loop import lines, make_run
 from turncredit.envs import register
 from turncredit.training import train
 from turncredit.training.config.run import Run
-from turncredit.training.monitor.advice import Advice
+from turncredit.training.monitor.advice import RunAdvice
 from turncredit.training.monitor.learning_watch import LearningWatch
 from turncredit.training.monitor.success_falls import Fall, SuccessFalls, SuccessWindow
 
@@ -29,7 +29,7 @@ class Recorded:
 
 def watch_of(report, *words):
     """A watch over a run with these keys."""
-    return LearningWatch(report, Advice(Run.parse({"imitation": {"episodes": 600}}, list(words), source="a test")))
+    return LearningWatch(report, RunAdvice(Run.parse({"imitation": {"episodes": 600}}, list(words), source="a test")))
 
 
 def watched(*iterations):

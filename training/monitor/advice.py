@@ -11,14 +11,14 @@ from turncredit.training.config.run import Run
 from turncredit.training.config.sections import chosen
 from turncredit.training.config.toml import literal
 
-__all__ = ["Advice", "listed"]
+__all__ = ["RunAdvice", "listed"]
 
 MANY_UNREAD = 0.3
 """Share of turns without an action above which the form of the answers comes first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class RunAdvice:
     """What can be changed in a run.
 
     Attributes:

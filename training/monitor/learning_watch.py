@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from turncredit.evaluation.results import EvaluationSummary, Rate
-from turncredit.training.monitor.advice import Advice, listed
+from turncredit.training.monitor.advice import RunAdvice, listed
 from turncredit.training.monitor.success_falls import Fall, SuccessFalls
 from turncredit.training.run_folder.events import Reporter
 from turncredit.training.states import State
@@ -36,7 +36,7 @@ class LearningWatch:
         advice: the keys of the run that can be changed.
     """
 
-    def __init__(self, report: Reporter, advice: Advice) -> None:
+    def __init__(self, report: Reporter, advice: RunAdvice) -> None:
         self._report, self._advice = report, advice
         self._falls: dict[str, SuccessFalls] = {}
         self._active: set[str] = set()
