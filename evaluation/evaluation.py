@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from turncredit.agents.agent import Agent
-from turncredit.agents.errors import EngineFailed, Interrupted
+from turncredit.agents.errors import EngineFailed, EvaluationError, Interrupted
 from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
 from turncredit.agents.rollouts.rollout_stream import GroupSpec
@@ -58,7 +58,10 @@ def evaluate(
 
     Raises:
         Interrupted: Ctrl-C; it carries the finished episodes.
+        EvaluationError: there are no trials.
     """
+    if trials < 1:
+        raise EvaluationError(f"trials must be >= 1, got {trials}")
     report, played, repeated = RolloutReport(), dict[_Trial, Trajectory](), list[EpisodeRow]()
     asked = [(trial, task) for trial in range(trials) for task in panel.tasks]
 

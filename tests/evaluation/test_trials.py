@@ -165,6 +165,11 @@ def test_trial_t_is_an_evaluation_with_the_panels_seed_plus_t(tmp_path: Path) ->
         assert [(member.trial, member.seed) for member in group.trajectories] == [(0, 5), (1, 6), (2, 7)]
 
 
+def test_an_evaluation_has_a_trial() -> None:
+    with pytest.raises(EvaluationError, match="trials must be >= 1, got 0"):
+        evaluate(AGENT, Random(), PANEL, corridor, trials=0)
+
+
 def test_files_of_one_trial_are_as_they_were_and_those_of_several_are_read_back(tmp_path: Path) -> None:
     panel = replace(PANEL, tasks=tuple(corridor().task_ids()))
     for trials in (1, 2):
