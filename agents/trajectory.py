@@ -193,6 +193,8 @@ class Trajectory:
     """Temperature that its answers were sampled at, if it was not that of the run."""
     teacher: str = ""
     """The model that played it in the place of the policy; empty: the policy did."""
+    trial: int = 0
+    """Number of the trial of its task in an evaluation; its seed is that of the group plus this."""
 
     @property
     def plain(self) -> bool:
@@ -284,7 +286,10 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The trajectories of one task instance: same task and environment seed, different sampling seeds."""
+    """The trajectories of one task instance: same task and environment seed, different sampling seeds.
+
+    Only the trials of an evaluation have environments with different seeds, so that chance and simulated users differ.
+    """
 
     task: str
     trajectories: tuple[Trajectory, ...]
@@ -296,18 +301,18 @@ class Group:
 
 
 def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
-    """Return the groups of a sequence of trajectories, by task and environment seed, in order of appearance.
+    """Return the groups of a sequence of trajectories, by task and seed of the group, in order of appearance.
 
-    Files hold trajectories in the order in which they finished; within a group they are sorted by member.
+    Files hold trajectories in the order in which they finished; within a group they are sorted by trial and member.
     """
     members: dict[tuple[str, int], list[Trajectory]] = {}
     for trajectory in trajectories:
-        members.setdefault((trajectory.task, trajectory.seed), []).append(trajectory)
+        members.setdefault((trajectory.task, trajectory.seed - trajectory.trial), []).append(trajectory)
     return [Group(task, tuple(sorted(group, key=member_order))) for (task, _), group in members.items()]
 
 
 def member_order(trajectory: Trajectory) -> tuple[tuple[int, ...], str]:
-    """Return what members of a group are sorted by: their numbers; a fork, ``task#9/2.0@7``, follows its parent."""
+    """Return what members of a group are sorted by: trial and numbers; a fork, ``task#9/2.0@7``, follows its parent."""
     path = trajectory.id.rpartition("#")[2].partition("@")[0]
     numbers = tuple(map(int, re.split(r"[/.:]", path.replace("+", "")))) if _PATH.fullmatch(path) else (-1,)
-    return (numbers, trajectory.id)
+    return ((trajectory.trial, *numbers), trajectory.id)

@@ -92,9 +92,7 @@ def print_comparison(first: EvaluationResult, second: EvaluationResult, comparis
     for name, rate in zip(names, (comparison.first, comparison.second), strict=True):
         table.add_row(*rate_row(name, rate))
     console = out()
-    console.print(
-        f"{first.panel.env} {describe_kwargs(first.panel)}, paired over {comparison.pairs} tasks", soft_wrap=True
-    )
+    console.print(f"{first.panel.env} {describe_kwargs(first.panel)}, paired over {comparison.unit}", soft_wrap=True)
     console.print(table)
     _say_verdict(comparison)
 

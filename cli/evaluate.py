@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,6 +121,7 @@ def play_panel(
     concurrency: int = 64,
     deadline: float | None = None,
     workers: int = 0,
+    trials: int = 1,
     keep: Path | None = None,
     watch: Callable[[Trajectory], None] = lambda trajectory: None,
 ) -> EvaluationResult:
@@ -132,6 +133,7 @@ def play_panel(
         concurrency: maximum number of episodes at a time.
         deadline: time limit of an environment step in seconds, with environments on threads; None for no limit.
         workers: processes in which the environments live; 0 for this one.
+        trials: how often every task is played.
         keep: file for the trajectories, or None.
         watch: called with every trajectory as it finishes.
     """
@@ -144,7 +146,7 @@ def play_panel(
 
     with ExitStack() as stack:
         pool = stack.enter_context(EnvPool(maker(panel.env, **panel.kwargs), deadline, workers=workers))
-        counter = stack.enter_context(EpisodeCounter(len(panel.tasks)))
+        counter = stack.enter_context(EpisodeCounter(len(panel.tasks) * trials))
         writer: TrajectoryWriter | None = None
         if keep is not None:
             check_suffix(keep)
@@ -165,6 +167,7 @@ def play_panel(
             pool,
             name=player.name,
             concurrency=concurrency,
+            trials=trials,
             on_finish=finished,
         )
 
@@ -204,7 +207,7 @@ def usage(result: EvaluationResult) -> Iterator[str]:
 
     They are about all episodes, also those that were played again, since those that ended as an error are paid for.
     """
-    rows, tasks = result.attempts, len(result.rows)
+    rows, episodes, unit = result.attempts, len(result.rows), "a task" if result.trials == 1 else "an episode"
     kinds = ("truncated", "refused", "empty")
     answers = [f"{kind} {number}" for kind in kinds if (number := sum(getattr(row, kind) for row in rows))]
     if answers:
@@ -213,9 +216,9 @@ def usage(result: EvaluationResult) -> Iterator[str]:
     if prompted or sampled:
         costs = [row.cost for row in rows if row.cost is not None]
         words = f"tokens: {prompted:,} of prompts, {sampled:,} of answers"
-        words += f" ({prompted / tasks:,.0f} and {sampled / tasks:,.0f} a task)"
+        words += f" ({prompted / episodes:,.0f} and {sampled / episodes:,.0f} {unit})"
         words += _known([row.counted for row in rows], rows)
-        cost = f"; cost: {sum(costs):.4f} ({sum(costs) / tasks:.6f} a task)" if costs else ""
+        cost = f"; cost: {sum(costs):.4f} ({sum(costs) / episodes:.6f} {unit})" if costs else ""
         yield words + cost + (_known([row.priced for row in rows], rows) if costs else "")
 
 
@@ -239,16 +242,18 @@ def effort(result: EvaluationResult) -> Iterator[str]:
         yield "; ".join(words)
 
 
-def print_result(result: EvaluationResult) -> None:
-    """Print a result."""
+def print_result(result: EvaluationResult, size: str = "") -> None:
+    """Print a result; `size` says what was played, if not tasks and trials."""
     summary = result.summary()
     console = out()
     console.print(
-        f"{result.name} on {result.panel.env} {describe_kwargs(result.panel)}: {len(result.rows)} tasks in "
+        f"{result.name} on {result.panel.env} {describe_kwargs(result.panel)}: {size or _size(result)} in "
         f"{duration(result.seconds)}",
         soft_wrap=True,
     )
     console.print(result_table(result))
+    if result.trials > 1:
+        say("  the intervals allow for episodes of one task being alike", "dim")
     facts = [
         ("mean turns", summary.turns, "{:.1f}"),
         ("of those won", summary.turns_won, "{:.1f}"),
@@ -269,13 +274,26 @@ def print_result(result: EvaluationResult) -> None:
         warn(f"  {len(outgrown)} episodes outgrew the model's context; the first: {outgrown[0]}")
 
 
-def print_reliability(results: Sequence[EvaluationResult]) -> None:
-    """Print the share of tasks that are won in each of k trials, for every k."""
-    from turncredit.evaluation.reliability import reliability
+def _size(result: EvaluationResult) -> str:
+    """Return how much was played: "100 tasks", "100 tasks x 4 trials"."""
+    if result.trials == 1:
+        return f"{len(result.rows)} tasks"
+    return f"{len(result.panel.tasks)} tasks x {result.trials} trials"
 
-    say(f"  in {len(results)} trials, of which the table shows the first:")
-    for rate in reliability(results):
-        say(f"    {rate}")
+
+def print_reliability(result: EvaluationResult) -> None:
+    """Print the shares of tasks that are won in at least one, and in each, of k trials, for every k."""
+    from turncredit.evaluation.reliability import best_of, reliability
+
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for name in ("k", "pass@k: at least one", "95 % interval", "pass^k: all", "95 % interval"):
+        table.add_column(name, justify="right")
+    for some, each in zip(best_of([result]), reliability([result]), strict=True):
+        cells = [(percent(rate.value), f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %") for rate in (some, each)]
+        if some.k > 1:  # of one trial, both are the rate above
+            table.add_row(str(some.k), *cells[0], *cells[1])
+    if table.row_count:
+        out().print(table)
 
 
 def describe_kwargs(panel: Panel) -> str:
@@ -306,7 +324,10 @@ def evaluate(
     split: Annotated[str | None, typer.Option(help="Short for the argument split=... of the environment.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of a new panel, and of the random player.")] = 0,
     trials: Annotated[
-        int, typer.Option(min=1, help="How often every task is played, each time with another seed; prints pass^k.")
+        int,
+        typer.Option(
+            min=1, help="How often every task is played, each time with another seed; prints pass@k and pass^k."
+        ),
     ] = 1,
     panel: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Panel file: read if it exists, else written.")
@@ -340,8 +361,7 @@ def evaluate(
     if split is not None:
         env_options["split"] = split
     files = _OutputFiles(output, trajectories, panel)
-    for trial in range(trials):
-        files.of_trial(trial).check()
+    files.check()
     fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, env_options, episodes, seed)
     model = ModelOptions(device, threads, dtype, batch_size, sampler_options)
     if not err().is_terminal:  # a large model takes minutes to load
@@ -350,35 +370,30 @@ def evaluate(
     limit = player.deadline if deadline is None else deadline
     processes = player.workers if workers is None else workers
     unread = UnreadAnswers()
-    results = []
     try:
-        for trial in range(trials):
-            named = files.of_trial(trial)
-            result = _play(
-                player,
-                replace(fixed, seed=fixed.seed + trial),
-                named,
-                concurrency=concurrency,
-                deadline=limit or None,
-                workers=processes,
-                watch=unread,
-            )
-            if named.result is not None:  # before printing, so that `| head` does not prevent it
-                result.save(named.result)
-            results.append(result)
+        result = _play(
+            player,
+            fixed,
+            files,
+            concurrency=concurrency,
+            deadline=limit or None,
+            workers=processes,
+            trials=trials,
+            watch=unread,
+        )
     finally:
         player.close()
-    print_result(results[0])
+    if output is not None:  # before printing, so that `| head` does not prevent it
+        result.save(output)
+    print_result(result)
     if trials > 1:
-        print_reliability(results)
+        print_reliability(result)
     for line in unread.lines(player.agent):
         warn(f"  {line}")
     if len(fixed.tasks) != episodes:
         say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all there are'})", "dim")
-    for trial in range(trials):
-        for kind, file in files.of_trial(trial).named().items():
-            if trial == 0 or kind != "panel":
-                say(f"  {kind}: {file}", "dim")
+    for kind, file in files.named().items():
+        say(f"  {kind}: {file}", "dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,11 +408,6 @@ class _OutputFiles:
         """Return the files by what they hold."""
         files = {"result": self.result, "trajectories": self.trajectories, "panel": self.panel}
         return {kind: file for kind, file in files.items() if file is not None}
-
-    def of_trial(self, trial: int) -> _OutputFiles:
-        """Return the files of a trial: those that were named, and for others than the first, with its number."""
-        result, trajectories = _numbered(self.result, trial), _numbered(self.trajectories, trial)
-        return _OutputFiles(result, trajectories, self.panel)
 
     def check(self) -> None:
         """Check that the files are different, and that those which are no panel yet can be written.
@@ -433,14 +443,6 @@ class _OutputFiles:
         return clause
 
 
-def _numbered(file: Path | None, trial: int) -> Path | None:
-    """Return the path with the number of the trial before its suffixes; the first has none."""
-    if file is None or trial == 0:
-        return file
-    stem, point, suffixes = file.name.partition(".")
-    return file.with_name(f"{stem}-{trial + 1}{point}{suffixes}")
-
-
 def _play(
     player: LoadedAgent,
     panel: Panel,
@@ -449,6 +451,7 @@ def _play(
     concurrency: int,
     deadline: float | None,
     workers: int,
+    trials: int,
     watch: Callable[[Trajectory], None],
 ) -> EvaluationResult:
     """Return the result of a player; an interruption says what is kept.
@@ -465,6 +468,7 @@ def _play(
             concurrency=concurrency,
             deadline=deadline,
             workers=workers,
+            trials=trials,
             keep=files.trajectories,
             watch=watch,
         )
@@ -472,10 +476,19 @@ def _play(
         finished = sum(len(group.trajectories) for group in getattr(error, "groups", None) or ())
         if finished or isinstance(error, KeyboardInterrupt):
             clause = files.after_interruption(finished)
-            warn(f"{finished} of {len(panel.tasks)} episodes were finished; {clause}")
+            warn(f"{finished} of {len(panel.tasks) * trials} episodes were finished; {clause}")
         raise
+    require_played(result)
+    return result
+
+
+def require_played(result: EvaluationResult) -> None:
+    """Check that some episode says something about the player.
+
+    Raises:
+        UserError: every episode failed, or none had a turn.
+    """
     if all(row.stop == "error" for row in result.rows):
         raise UserError(f"every episode failed; the first error: {result.rows[0].error}")
     if all(row.stop == "tokens" and not row.turns for row in result.rows):
         raise UserError(f"no episode had a single turn: {result.rows[0].error}")
-    return result

@@ -38,6 +38,7 @@ from turncredit.cli import (
     package,
     plan,
     play,
+    playing,
     report,
     show,
     train,
@@ -168,6 +169,7 @@ app.command("play", short_help="Play an environment yourself, with hints and a t
 app.command("train", short_help="Train an agent from a run's TOML file.")(train.train)
 app.command("plan", short_help="Estimate what a run needs on several GPUs.")(plan.plan)
 app.command("eval", short_help="Evaluate an agent on a fixed panel of tasks.")(evaluate.evaluate)
+app.command("rollout", short_help="Play groups of episodes without training, to study credit.")(playing.rollout)
 app.command("bench", short_help="Benchmark an agent on fixed panels of tasks.")(bench.bench)
 app.command("ablate", short_help="Train variants of a run with several seeds and compare them.")(ablate.ablate)
 app.command("compare", short_help="Compare two evaluations, or two benchmarks, on the same panels.")(compare.compare)

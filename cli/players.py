@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,7 +155,7 @@ def load_player(
         if engine in MODEL_ENGINES and not (path or url or {"model", "url"} & chosen.keys()):
             raise UserError(f"the sampler {engine} needs a model: {MODEL_ENGINES[engine]}")
         if engine in MODEL_FREE:
-            _refuse_model_options(engine, model)
+            _refuse_model_options(engine, model, takes=("noise",) if engine == "expert" else ())
     else:
         expected = ", ".join(["the path of a run or checkpoint", *experts])
         engine, path = "transformers", str(find_checkpoint(Path(name), f"{expected}, expert or random"))
@@ -182,12 +182,17 @@ def _defaults(env_id: str | None, env_kwargs: Mapping[str, object] | None, *, re
     return instructions(env_id, env_kwargs) if reads else player_options(env_id, env_kwargs)
 
 
-def _refuse_model_options(name: str, model: ModelOptions | None) -> None:
+def _refuse_model_options(name: str, model: ModelOptions | None, takes: Sequence[str] = ()) -> None:
+    """Refuse options of models, and those of samplers but for some that the player takes."""
     from turncredit.training.loaded_agent import ModelOptions
 
-    if model not in (None, ModelOptions()):
+    if model is None:
+        return
+    if model.options.keys() - set(takes) or replace(model, options={}) != ModelOptions():
+        others = f"sampler.KEY=VALUE other than {', '.join(f'sampler.{key}' for key in takes)}" if takes else ""
         raise UserError(
-            f"{name} is not a model: --device, --threads, --dtype, --batch-size and sampler.KEY=VALUE have no effect"
+            f"{name} is not a model: --device, --threads, --dtype, --batch-size and "
+            f"{others or 'sampler.KEY=VALUE'} have no effect"
         )
 
 

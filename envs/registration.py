@@ -376,6 +376,34 @@ def takes(id: str, option: str) -> bool:
     return option in (_parameters(find(id)) or ())
 
 
+def level_names(id: str) -> tuple[str, ...]:
+    """Return the names of an environment's levels, the easiest first; () if it has none, or takes no `level`.
+
+    Args:
+        id: see `find`.
+
+    Raises:
+        UnknownEnv: no environment has this id.
+        EnvError: the environment's module cannot be imported.
+    """
+    levels = getattr(getattr(creator_of(find(id)), "read_level", None), "__self__", None)
+    return tuple(getattr(levels, "presets", ())) if takes(id, "level") else ()
+
+
+def default_level(id: str) -> str:
+    """Return the level that an environment has if none is named; "" if it has none, or does not say.
+
+    Args:
+        id: see `find`.
+
+    Raises:
+        UnknownEnv: no environment has this id.
+        EnvError: the environment's module cannot be imported.
+    """
+    parameter = inspect.signature(creator_of(find(id))).parameters.get("level")
+    return parameter.default if parameter is not None and isinstance(parameter.default, str) else ""
+
+
 def demonstrators(id: str) -> dict[str, Callable[[], Demonstrator]]:
     """Return the demonstrators of an environment: players that know no more than the agent.
 

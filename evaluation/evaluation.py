@@ -1,18 +1,18 @@
 """Evaluation: one player on a fixed panel of tasks.
 
 Panels are fixed so that `turncredit.evaluation.comparison` can pair results task by task.
-
-Not included: several episodes of one task in a result, for which pairing would need a model of the spread within tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from turncredit.agents.agent import Agent
-from turncredit.agents.errors import EngineFailed, Interrupted
+from turncredit.agents.errors import EngineFailed, EvaluationError, Interrupted
 from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
+from turncredit.agents.rollouts.rollout_stream import GroupSpec
 from turncredit.agents.samplers.base import Samples
 from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Group, Trajectory
@@ -22,6 +22,9 @@ from turncredit.processes.memory_use import memory_use
 
 ATTEMPTS = 2
 """Maximum number of times that an episode is played if it ends as an error."""
+
+_Trial = tuple[int, str]
+"""Number of a trial, and a task."""
 
 
 def evaluate(
@@ -35,9 +38,10 @@ def evaluate(
     deadline: float | None = None,
     processes: int = 1,
     attempts: int = ATTEMPTS,
+    trials: int = 1,
     on_finish: Callable[[Trajectory], None] | None = None,
 ) -> EvaluationResult:
-    """Return the result of playing every task of the panel once; an episode that ended as an error is played again.
+    """Return the result of playing every task of the panel; an episode that ended as an error is played again.
 
     Args:
         agent: prompts, parser, limits, temperature.
@@ -49,24 +53,43 @@ def evaluate(
         deadline: seconds for each reset and step; None: no limit.
         processes: how many processes play; see `RolloutOptions`.
         attempts: how often an episode is played at most, if it ends as an error.
+        trials: how often every task is played, with the seeds panel.seed, panel.seed + 1, ...
         on_finish: called with every trajectory as it finishes, also with those that are played again.
 
     Raises:
         Interrupted: Ctrl-C; it carries the finished episodes.
+        EvaluationError: there are no trials.
     """
-    report, played, repeated = RolloutReport(), dict[str, Group](), list[EpisodeRow]()
+    if trials < 1:
+        raise EvaluationError(f"trials must be >= 1, got {trials}")
+    report, played, repeated = RolloutReport(), dict[_Trial, Trajectory](), list[EpisodeRow]()
+    asked = [(trial, task) for trial in range(trials) for task in panel.tasks]
+
+    def of_trial(trajectory: Trajectory) -> Trajectory:
+        return replace(trajectory, trial=trajectory.seed - panel.seed)
+
+    def of_groups(groups: Iterable[Group] | None) -> dict[_Trial, Trajectory]:
+        members = [of_trial(member) for group in groups or () for member in group.trajectories[:1]]
+        return {(member.trial, member.task): member for member in members}
+
+    def finished(trajectory: Trajectory) -> None:
+        if on_finish is not None:
+            on_finish(of_trial(trajectory))
+
     for _ in range(attempts):
-        missing = [task for task in panel.tasks if task not in played or not played[task].finished]
+        missing = [key for key in asked if key not in played or not played[key].finished]
         if not missing:
             break
+        specs = [GroupSpec(task, panel.seed + trial, size=1) for trial, task in missing]
         try:
-            groups = rollout(agent, sampler, missing, make=make, size=1, seed=panel.seed, concurrency=concurrency,
-                             deadline=deadline, processes=processes, on_finish=on_finish, report=report)  # fmt: skip
+            groups = rollout(agent, sampler, specs, make=make, concurrency=concurrency, deadline=deadline,
+                             processes=processes, on_finish=finished, report=report)  # fmt: skip
         except (Interrupted, EngineFailed) as error:
-            error.groups = [*(played | _by_task(error.groups or ())).values()]
+            members = played | of_groups(error.groups)
+            error.groups = [Group(member.task, (member,)) for member in members.values()]
             raise
-        again = _by_task(groups)
-        repeated += [EpisodeRow.of(played[task].trajectories[0]) for task in again if task in played]
+        again = of_groups(groups)
+        repeated += [EpisodeRow.of(played[key]) for key in again if key in played]
         played |= again
     parts = {name: _settings(agent.for_task(f"{name}/")) for name in agent.parts}
     settings = {
@@ -74,7 +97,7 @@ def evaluate(
         **({"parts": parts} if parts else {}),
         "version": as_sampler(sampler).version,
     }
-    rows = tuple(EpisodeRow.of(played[task].trajectories[0]) for task in panel.tasks if task in played)
+    rows = tuple(EpisodeRow.of(played[key]) for key in asked if key in played)
     return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use(), tuple(repeated))
 
 
@@ -89,8 +112,3 @@ def _settings(agent: Agent) -> dict[str, object]:
         "top_p": agent.top_p,
         **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
     }
-
-
-def _by_task(groups: Iterable[Group]) -> dict[str, Group]:
-    """Return the groups that have an episode by their task."""
-    return {group.task: group for group in groups if group.trajectories}

@@ -1,11 +1,11 @@
-"""Reliability: how often a player wins a task in every one of k trials, from several results on the tasks of a panel.
+"""Reliability: how often a player wins a task in all, or in at least one, of k trials.
 
-Each trial is a result of its own, with another seed, so that the environment, a simulated user and the sampling differ.
+Each trial has another seed, so that the environment, a simulated user and the sampling differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -13,7 +13,7 @@ from turncredit.agents.errors import EvaluationError
 from turncredit.evaluation.results import EvaluationResult
 from turncredit.evaluation.statistics import wilson
 
-__all__ = ["Reliability", "pass_all", "reliability"]
+__all__ = ["Reliability", "best_of", "pass_all", "pass_any", "reliability"]
 
 
 def pass_all(successes: int, trials: int, k: int) -> float:
@@ -44,9 +44,33 @@ def pass_all(successes: int, trials: int, k: int) -> float:
     return comb(successes, k) / comb(trials, k)
 
 
+def pass_any(successes: int, trials: int, k: int) -> float:
+    """Return the unbiased estimate of the probability that at least one of k independent trials succeeds, pass@k.
+
+    With c successes in n trials, since all k fail with the probability `pass_all` of the failures::
+
+        pass@k = 1 - C(n - c, k) / C(n, k)
+
+    Args:
+        successes: c, from 0 to n.
+        trials: n.
+        k: from 1 to n.
+
+    Raises:
+        EvaluationError: a number is out of range.
+
+    Source: M. Chen et al., Evaluating Large Language Models Trained on Code, 2021, arXiv:2107.03374.
+
+    >>> [round(pass_any(1, 4, k), 4) for k in (1, 2, 3, 4)]
+    [0.25, 0.5, 0.75, 1.0]
+
+    """
+    return 1.0 - pass_all(trials - successes, trials, k)
+
+
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """The mean of pass^k over tasks, with its 95 % interval."""
+    """The mean of pass^k or pass@k over tasks, with its 95 % interval."""
 
     k: int
     value: float
@@ -54,15 +78,17 @@ class Reliability:
     high: float
     tasks: int
     """Tasks with at least k trials that did not end as an error."""
+    name: str = "pass^"
+    """What is before the k: "pass^" for all of them, "pass@" for at least one."""
 
     def __str__(self) -> str:
         """Return it with interval and number of tasks, in percent."""
         interval = f"[{100 * self.low:.1f}, {100 * self.high:.1f}]"
-        return f"pass^{self.k} {100 * self.value:.1f} % {interval} ({self.tasks} tasks)"
+        return f"{self.name}{self.k} {100 * self.value:.1f} % {interval} ({self.tasks} tasks)"
 
 
 def reliability(results: Sequence[EvaluationResult]) -> list[Reliability]:
-    """Return pass^k for every k up to the number of results.
+    """Return pass^k for every k up to the number of trials in all results.
 
     The interval is Wilson's with the tasks as trials, as if each task were won always or never. Since the estimates of
     tasks lie in [0, 1], their spread is at most that of such tasks, so the interval is wide enough.
@@ -73,6 +99,17 @@ def reliability(results: Sequence[EvaluationResult]) -> list[Reliability]:
     Raises:
         EvaluationError: there are no results, or they have different tasks.
     """
+    return _rates(results, pass_all, "pass^")
+
+
+def best_of(results: Sequence[EvaluationResult]) -> list[Reliability]:
+    """Return pass@k for every k up to the number of trials in all results; arguments and interval as `reliability`."""
+    return _rates(results, pass_any, "pass@")
+
+
+def _rates(
+    results: Sequence[EvaluationResult], estimate: Callable[[int, int, int], float], name: str
+) -> list[Reliability]:
     if not results:
         raise EvaluationError("reliability needs at least one result")
     tasks = results[0].panel.tasks
@@ -83,14 +120,9 @@ def reliability(results: Sequence[EvaluationResult]) -> list[Reliability]:
         for row in result.rows:
             if row.stop != "error":
                 wins[row.task].append(row.won)
-    rates = [_of(k, list(wins.values())) for k in range(1, len(results) + 1)]
-    return [rate for rate in rates if rate is not None]
-
-
-def _of(k: int, wins: Sequence[Sequence[bool]]) -> Reliability | None:
-    """Return pass^k over the tasks with enough trials; None if there are none."""
-    estimates = [pass_all(sum(trials), len(trials), k) for trials in wins if len(trials) >= k]
-    if not estimates:
-        return None
-    low, high = wilson(sum(estimates), len(estimates))
-    return Reliability(k, sum(estimates) / len(estimates), low, high, len(estimates))
+    rates = []
+    for k in range(1, max(map(len, wins.values())) + 1):
+        estimates = [estimate(sum(trials), len(trials), k) for trials in wins.values() if len(trials) >= k]
+        low, high = wilson(sum(estimates), len(estimates))
+        rates.append(Reliability(k, sum(estimates) / len(estimates), low, high, len(estimates), name))
+    return rates

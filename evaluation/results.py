@@ -6,7 +6,7 @@ Episodes that ended as ``error`` say nothing about the player: they are left out
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from turncredit.agents.files.json_files import read_json, validated, write_json
 from turncredit.agents.trajectory import Trajectory
 from turncredit.envs.parts import part_of
 from turncredit.evaluation.panels import VERSION, Panel, panel_json
-from turncredit.evaluation.statistics import wilson
+from turncredit.evaluation.statistics import wilson, wilson_of_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class EpisodeRow:
     """Turns whose tokens are known; the others count nothing. None in files that do not say."""
     priced: int | None = None
     """Turns whose price is known."""
+    trial: int = 0
+    """Number of the trial of its task, from 0; its seed is that of the panel plus this."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> EpisodeRow:
@@ -70,12 +72,13 @@ class EpisodeRow:
             trajectory.harm,
             trajectory.counted_answers,
             trajectory.priced_answers,
+            trajectory.trial,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A rate with its 95 % Wilson interval."""
+    """A rate with its 95 % interval: Wilson's, or over several trials of each task that of `wilson_of_tasks`."""
 
     value: float | None
     """None if n is 0."""
@@ -88,6 +91,12 @@ class Rate:
     def of(cls, k: int, n: int) -> Rate:
         """Return the rate of k in n."""
         return cls(k / n if n else None, *wilson(k, n), k, n)
+
+    @classmethod
+    def of_tasks(cls, counts: Sequence[tuple[int, int]]) -> Rate:
+        """Return the rate over all trials of some tasks, from (successes, trials) of each."""
+        k, n = sum(k for k, _ in counts), sum(n for _, n in counts)
+        return cls(k / n if n else None, *wilson_of_tasks(counts), k, n)
 
     def __str__(self) -> str:
         """Return the rate with interval and n, in percent."""
@@ -134,7 +143,7 @@ class EvaluationSummary:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The episodes of one player on one panel, in the panel's order."""
+    """The episodes of one player on one panel, trial after trial, each in the panel's order."""
 
     panel: Panel
     rows: tuple[EpisodeRow, ...]
@@ -147,6 +156,11 @@ class EvaluationResult:
     """Maximum number of bytes that the process had while it played: "process", and "device" on a GPU."""
     repeated: tuple[EpisodeRow, ...] = ()
     """Episodes that ended as an error and were played again: they are in no rate and no mean, but were paid for."""
+
+    @property
+    def trials(self) -> int:
+        """How often every task was played."""
+        return max((row.trial for row in self.rows), default=0) + 1
 
     @property
     def attempts(self) -> tuple[EpisodeRow, ...]:
@@ -164,11 +178,8 @@ class EvaluationResult:
         parts = self.panel.parts()
         part_names = [part_of(row.task, parts) for row in good]
         return EvaluationSummary(
-            success=Rate.of(len(won), len(good)),
-            by_type={
-                kind: Rate.of(sum(row.task_type == kind for row in won), sum(row.task_type == kind for row in good))
-                for kind in types
-            },
+            success=_success(good),
+            by_type={kind: _success([row for row in good if row.task_type == kind]) for kind in types},
             score=_mean([row.score for row in good]),
             turns=_mean([row.turns for row in good]),
             turns_won=_mean([row.turns for row in won]),
@@ -184,14 +195,11 @@ class EvaluationResult:
             cost=_mean([row.cost for row in good if row.cost is not None]),
             refused=sum(row.refused for row in good) / turns if turns else None,
             empty=sum(row.empty for row in good) / turns if turns else None,
-            harm=Rate.of(sum(row.harm is True for row in attacked), len(attacked)) if attacked else None,
+            harm=_rate((row.task, row.harm is True) for row in attacked) if attacked else None,
             counted=_share([row.counted for row in good], turns),
             priced=_share([row.priced for row in good], turns),
             by_part={
-                name: Rate.of(
-                    sum(row.won for row, part in zip(good, part_names, strict=True) if part == name),
-                    part_names.count(name),
-                )
+                name: _success([row for row, part in zip(good, part_names, strict=True) if part == name])
                 for name in parts
             },
         )
@@ -211,10 +219,17 @@ class EvaluationResult:
             "memory": dict(self.memory),
             "summary": asdict(self.summary()),
             "panel": panel_json(self.panel),
-            "rows": [asdict(row) for row in self.rows],
-            "repeated": [asdict(row) for row in self.repeated],
+            "rows": self._records(self.rows),
+            "repeated": self._records(self.repeated),
         }
         write_json(Path(path), content)
+
+    def _records(self, rows: Sequence[EpisodeRow]) -> list[dict[str, object]]:
+        """Return rows as JSON-compatible values; those of one trial do not say which one it is."""
+        records = [asdict(row) for row in rows]
+        for record in records if self.trials == 1 else ():
+            del record["trial"]
+        return records
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> EvaluationResult:
@@ -227,6 +242,18 @@ class EvaluationResult:
         return validated(
             cls, read_json(Path(path), "an evaluation result", "rows", VERSION), f"{path} is not an evaluation result"
         )
+
+
+def _success(rows: Sequence[EpisodeRow]) -> Rate:
+    return _rate((row.task, row.won) for row in rows)
+
+
+def _rate(outcomes: Iterable[tuple[str, bool]]) -> Rate:
+    """Return the rate of episodes with an outcome, from the task of each and whether it has the outcome."""
+    by_task: dict[str, list[bool]] = {}
+    for task, present in outcomes:
+        by_task.setdefault(task, []).append(present)
+    return Rate.of_tasks([(sum(trials), len(trials)) for trials in by_task.values()])
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,4 +1,4 @@
-"""The statistics of evaluation: an interval for a rate, and two paired tests, in Python and numpy.
+"""The statistics of evaluation: intervals for rates, Student's t, and two paired tests, in Python and numpy.
 
 Not included: tests of unpaired results, since panels are fixed so that results can be paired.
 """
@@ -17,7 +17,7 @@ EXACT_PAIRS = 16
 """Largest number of nonzero differences for which all 2^n sign vectors are tried."""
 
 
-def wilson(k: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return the Wilson score interval of a rate.
 
     With p = k/n and z the normal quantile at (1 + confidence) / 2::
@@ -27,7 +27,7 @@ def wilson(k: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
 
     Args:
         k: successes, or the sum of n numbers in [0, 1], whose spread is at most that of successes.
-        n: trials; 0 gives the interval (0, 1).
+        n: trials; 0 gives the interval (0, 1). An effective number of them need not be an integer.
         confidence: probability that the interval contains the true rate, in (0, 1).
 
     Returns:
@@ -55,6 +55,117 @@ def wilson(k: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
     half = z / scale * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     # at the ends the formula gives exactly 0 or 1; rounding must not change that
     return (0.0 if k == 0 else max(0.0, centre - half)), (1.0 if k == n else min(1.0, centre + half))
+
+
+def wilson_of_tasks(counts: Sequence[tuple[int, int]], confidence: float = 0.95) -> tuple[float, float]:
+    """Return the interval of a rate over several trials of each task: Wilson's, with an effective number of trials.
+
+    Trials of one task are alike, so they say less about further tasks than as many trials of different tasks. With k_g
+    successes in n_g trials of each of G tasks, N = sum n_g, p = sum k_g / N, the variance v of p as a ratio estimate
+    with tasks as its units, and the quantiles z (normal) and t (Student's, G - 1 degrees of freedom)::
+
+        v         = G / (G - 1) * sum_g (k_g - p n_g)^2 / N^2
+        least     = N^2 / sum_g n_g^2
+        effective = max(least, min(N, p (1 - p) / v) * (z / t)^2)
+        interval  = wilson(p * effective, effective)
+
+    `least` is G where all tasks have as many trials: the trials of a task then count as one, as if they always agreed.
+    That is also assumed where the sample cannot tell how alike they are: with p = 0, p = 1 or one task. With one trial
+    of each task, this is Wilson's interval of the N trials.
+
+    Args:
+        counts: (successes, trials) of each task; tasks without trials are left out.
+        confidence: probability that the interval contains the true rate, in (0, 1).
+
+    Returns:
+        Lower and upper end, in [0, 1]; (0, 1) without trials.
+
+    Raises:
+        EvaluationError: a number of successes or the confidence is out of range.
+
+    Source: E. L. Korn and B. I. Graubard, 1998, Survey Methodology 24, who use Clopper's and Pearson's interval where
+    we use Wilson's, and no lower limit of the effective number.
+
+    >>> [round(end, 4) for end in wilson_of_tasks([(4, 4), (4, 4), (0, 4), (0, 4)])]
+    [0.15, 0.85]
+    >>> wilson_of_tasks([(1, 1), (1, 1), (0, 1)]) == wilson(2, 3)
+    True
+
+    """
+    played = [(k, n) for k, n in counts if n or k]
+    if any(not 0 <= k <= n for k, n in played):
+        raise EvaluationError(f"successes must be from 0 to the number of trials of each task, got {played}")
+    tasks, successes, trials = len(played), sum(k for k, _ in played), sum(n for _, n in played)
+    if all(n == 1 for _, n in played):
+        return wilson(successes, trials, confidence)
+    p, least = successes / trials, trials * trials / sum(n * n for _, n in played)
+    if tasks < 2 or successes in (0, trials):
+        return wilson(p * least, least, confidence)
+    variance = tasks / (tasks - 1) * math.fsum((k - p * n) ** 2 for k, n in played) / trials**2
+    effective = min(trials, p * (1 - p) / variance) if variance else trials
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    effective = max(least, effective * (z / student_quantile(confidence, tasks - 1)) ** 2)
+    return wilson(p * effective, effective, confidence)
+
+
+def student_p(t: float, degrees: int) -> float:
+    """Return the two-sided p-value of Student's t.
+
+    With theta = atan(|t| / sqrt(degrees)), and the product of the odd (even) numbers below the even (odd) pairs::
+
+        odd:   P(|T| < |t|) = 2/pi (theta + sin theta (cos theta + 2/3 cos^3 theta + 2*4/(3*5) cos^5 theta + ...))
+        even:  P(|T| < |t|) = sin theta (1 + 1/2 cos^2 theta + 1*3/(2*4) cos^4 theta + ...)
+
+    where both sums end with cos^(degrees - 2) theta.
+
+    >>> round(student_p(2.776445, 4), 6)
+    0.05
+
+    Args:
+        t: the statistic.
+        degrees: degrees of freedom, from 1.
+
+    Raises:
+        EvaluationError: there are no degrees of freedom, since a single value has no spread.
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.3 and 26.7.4.
+
+    """
+    if degrees < 1:
+        raise EvaluationError(f"Student's t needs at least 1 degree of freedom, that is two values; got {degrees}")
+    theta = math.atan(abs(t) / math.sqrt(degrees))
+    cosine, odd = math.cos(theta), degrees % 2
+    term = cosine if odd else 1.0
+    total = term if degrees > 1 else 0.0
+    for power in range(3 if odd else 2, degrees - 1, 2):
+        term *= cosine * cosine * (power - 1) / power
+        total += term
+    inside = 2 / math.pi * (theta + math.sin(theta) * total) if odd else math.sin(theta) * total
+    return min(1.0, max(0.0, 1.0 - inside))
+
+
+def student_quantile(confidence: float, degrees: int) -> float:
+    """Return the t for which P(|T| < t) is `confidence`, by bisection of `student_p`.
+
+    >>> round(student_quantile(0.95, 4), 4)
+    2.7764
+
+    Args:
+        confidence: in (0, 1).
+        degrees: degrees of freedom, from 1.
+
+    Raises:
+        EvaluationError: the confidence is not in (0, 1), or there are no degrees of freedom.
+    """
+    if not 0 < confidence < 1:
+        raise EvaluationError(f"confidence must be in (0, 1), got {confidence}")
+    low, high = 0.0, 1.0
+    while student_p(high, degrees) > 1 - confidence:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_p(middle, degrees) > 1 - confidence else (low, middle)
+    return high
 
 
 def mean_of_rates(counts: Sequence[tuple[int, int]], confidence: float = 0.95) -> tuple[float, float, float]:

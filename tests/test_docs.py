@@ -175,7 +175,8 @@ def test_configuration_keys_in_the_documents_exist(name: str, tmp_path: Path) ->
 
     fields = {key: getattr(field.annotation, "model_fields", {}) for key, field in Run.model_fields.items()}
     sections = {key: set(keys) for key, keys in fields.items() if keys}
-    sections["sampler"] |= {"context", *OpenAIOptions.model_fields}  # on the command line, options of the engine too
+    # on the command line, options of the engine too, also those of the expert
+    sections["sampler"] |= {"context", "noise", *OpenAIOptions.model_fields}
     for code in code_in(name):
         for section, key in re.findall(rf"(?<![\w./-])({'|'.join(sections)})\.([a-z_]+)\b(?![(\w/])", code):
             if f"{section}.{key}" in VERL_AGENT and name == "docs/coming_from.md":

@@ -11,7 +11,7 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.samplers.base import Sampler
 from turncredit.evaluation.evaluation import evaluate
 from turncredit.evaluation.panels import Panel, draw_by_part
-from turncredit.evaluation.results import EvaluationResult, Rate
+from turncredit.evaluation.results import EvaluationResult, EvaluationSummary, Rate
 from turncredit.training.config.sections import EvaluationSection
 from turncredit.training.environments import Environments
 from turncredit.training.run_folder.events import Reporter
@@ -50,8 +50,8 @@ class Evaluations:
     report: Reporter
     shared: SharedEvaluations | None = None
 
-    def if_due(self, step: int, sampler: Sampler) -> None:
-        """Evaluate after `step` iterations if it is due and not yet done.
+    def if_due(self, step: int, sampler: Sampler) -> EvaluationSummary | None:
+        """Evaluate after `step` iterations if it is due and not yet done, and return the summary; None if it is not.
 
         Args:
             step: number of finished iterations.
@@ -64,7 +64,7 @@ class Evaluations:
         during = step not in {0, self.last}
         path = self.folder / "evaluations" / f"{step:06d}.json"
         if panel is None or path.exists() or (during and not (section.every and step % section.every == 0)):
-            return
+            return None
         panel.save(self.folder / "panel.json")
         if during and section.episodes_during_training:
             few = draw_by_part(panel.tasks, section.episodes_during_training, panel.seed, panel.parts())
@@ -94,6 +94,7 @@ class Evaluations:
         for name, due in (("before.json", step == 0), ("after.json", step == self.last)):
             if due:
                 result.save(self.folder / name)
+        return summary
 
     def _measure(self, step: int, panel: Panel, sampler: Sampler) -> EvaluationResult:
         with self.environments.pool() as pool:

@@ -9,8 +9,10 @@ from turncredit.credit.advantages import Advantages
 from turncredit.credit.steps import Steps
 from turncredit.processes.memory_use import memory_use
 from turncredit.training.batch.batch import Batch
+from turncredit.training.config.run import Run
 from turncredit.training.engine.engine import RunEngine
-from turncredit.training.learning_watch import LearningWatch
+from turncredit.training.monitor.advice import RunAdvice
+from turncredit.training.monitor.learning_watch import LearningWatch
 from turncredit.training.played import Played
 from turncredit.training.run_folder.events import Reporter
 from turncredit.training.run_folder.metrics import (
@@ -21,6 +23,7 @@ from turncredit.training.run_folder.metrics import (
     sampled_entropy,
 )
 from turncredit.training.run_folder.sample_episodes import sample_episodes
+from turncredit.training.sampling.applied_rewards import OUTCOME
 from turncredit.training.stages import Stages
 
 OF_UPDATE = frozenset({"tokens", "seconds", "shared", "flops", "hardware_flops"})
@@ -33,11 +36,9 @@ class IterationReports:
     Args:
         report: receives an event "train" for each, and warnings.
         engine: its metrics are reported as well.
-        steps: number of iterations of the whole run.
-        dtype: type in which the policy computes.
+        run: the configuration, in its stage.
         stages: says when other settings begin.
         parts: names of the parts of a mixture, which are also reported apart.
-        samples: number of episodes of an iteration that loggers show.
 
     Attributes:
         watch: looks for a run that does not learn; a checkpoint keeps its state.
@@ -48,15 +49,12 @@ class IterationReports:
         report: Reporter,
         engine: RunEngine,
         *,
-        steps: int,
-        dtype: str,
+        run: Run,
         stages: Stages,
         parts: tuple[str, ...] = (),
-        samples: int = 0,
     ) -> None:
-        self._report, self._engine, self._steps, self._dtype = report, engine, steps, dtype
-        self._parts, self._samples = parts, samples
-        self.watch, self.stages = LearningWatch(report), stages
+        self._report, self._engine, self._run, self._parts = report, engine, run, parts
+        self.watch, self.stages = LearningWatch(report, RunAdvice(run)), stages
         self._seconds: list[float] = []
         self._began = time.perf_counter()  # the iteration
 
@@ -92,7 +90,7 @@ class IterationReports:
         end = time.perf_counter()
         self._seconds.append(end - self._began)
         self._began = end
-        left, recent = self._steps - step, self._seconds[-10:]
+        left, recent = self._run.train.iterations - step, self._seconds[-10:]
         stats = {**stats, **_speeds(played.report, stats), **played.metrics, **played.age_metrics(batch)}
         renamed = {f"update_{key}" if key in OF_UPDATE else key: value for key, value in stats.items()}
         values = {
@@ -100,7 +98,7 @@ class IterationReports:
             **part_metrics(played.everyone, self._parts),
             "sampled_entropy": sampled_entropy(played.everyone),
             **credit_metrics(advantages),
-            **group_metrics(steps, advantages),
+            **group_metrics(steps, advantages, outcome=OUTCOME),
             **renamed,
             **self._engine.metrics,
             **{f"{owner}_memory": size for owner, size in memory_use().items()},
@@ -111,13 +109,14 @@ class IterationReports:
             "seconds_left": left * sum(recent) / len(recent),
         }
         self._report.event("train", step, **values)
-        if self._samples and self._report.metrics.logs:
-            self._report.metrics.show(sample_episodes(played.groups, advantages, self._samples), step)
+        samples = self._run.loggers.samples
+        if samples and self._report.metrics.logs:
+            self._report.metrics.show(sample_episodes(played.groups, advantages, samples), step)
         self.watch.after(step, values)
         self.stages.after(step, values["success"])
         self._report.iteration = step + 1
         if self._engine.shared:
-            self.watch.after_shared(step, stats, self._dtype)
+            self.watch.after_shared(step, stats, self._run.policy.dtype)
 
 
 def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, float]:

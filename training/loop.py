@@ -83,7 +83,9 @@ class TrainingLoop:
             if finished and self.learner.has_adapter:  # before the evaluation, which is the last file of a run
                 self.recovery.write_merged(self.learner)
             with self.reports.not_timed():
-                self.evaluations.if_due(self.step, self.engine.sampler)
+                summary = self.evaluations.if_due(self.step, self.engine.sampler)
+            if summary is not None and not self.step:
+                self.reports.watch.before(summary)
             if finished:
                 self.engine.finish_probe()
                 break

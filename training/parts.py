@@ -308,11 +308,9 @@ class RunParts:
             reports=IterationReports(
                 report,
                 engine,
-                steps=run.train.iterations,
-                dtype=run.policy.dtype,
+                run=run,
                 stages=stages,
                 parts=parts,
-                samples=run.loggers.samples,
             ),
             recovery=recovery,
         )

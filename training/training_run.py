@@ -12,6 +12,7 @@ from turncredit.agents.models.model_folder import ModelFolder
 from turncredit.training.config.run import Run
 from turncredit.training.config.template_date import with_date
 from turncredit.training.learner.policy import find_policy
+from turncredit.training.monitor.progress import no_progress
 from turncredit.training.parts import RunParts, prepare
 from turncredit.training.preflight.shared_card import lay_out_card
 from turncredit.training.run_folder.events import OnEvent, Reporter
@@ -102,6 +103,8 @@ def train(
         except KeyboardInterrupt:
             checkpoint = recovery.stopped("interrupted")
             return TrainingResult(run.folder, recovery.newest or 0, False, checkpoint)
+        if (sentence := no_progress(run)) is not None:
+            report.event("warning", loop.step, text=sentence)
         report.event("done", loop.step, seconds=time.perf_counter() - started)
         return TrainingResult(run.folder, loop.step, True, recovery.checkpoints.path(loop.step))
 

@@ -67,8 +67,9 @@ _GROWTH_FIELDS = {
     "notes": _BOOLEAN,
     "temperature": _NUMBER,
     "teacher": _STRING,
+    "trial": _INTEGER,
 }
-"""Of a trajectory that a group rule asked for; stored where they differ from the defaults."""
+"""Of a trajectory that a group rule or a further trial asked for; stored where they differ from the defaults."""
 
 _TURN_FIELDS = {
     "version": _INTEGER,

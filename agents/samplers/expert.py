@@ -45,8 +45,15 @@ class Expert(ActionSampler):
 
     @classmethod
     def from_settings(cls, settings: SamplerSettings) -> Expert:
-        """Follow the environment's plan."""
-        return cls(seed=settings.seed, parser=settings.parser, tokenizer=settings.tokenizer)
+        """Follow the environment's plan; the option `noise` lets it make mistakes.
+
+        Raises:
+            AgentError: the noise is no probability.
+        """
+        noise = settings.options.get("noise", 0.0)
+        if isinstance(noise, bool) or not isinstance(noise, int | float):
+            raise AgentError(f"noise must be a probability in [0, 1], got {noise!r}")
+        return cls(noise, seed=settings.seed, parser=settings.parser, tokenizer=settings.tokenizer)
 
     def attach(self, episode: str, planner: Planner) -> None:
         """Use the planner for the episode."""

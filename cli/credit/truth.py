@@ -17,6 +17,7 @@ from turncredit.cli.console import err, out, say, say_json, warn
 from turncredit.cli.errors import INTERRUPTED, UserError
 from turncredit.cli.options import Options, parse_options
 from turncredit.cli.players import load_player, take_options
+from turncredit.cli.playing.recorded_player import player_of
 from turncredit.registry import suggest
 from turncredit.report.credit_settings import credit_settings
 from turncredit.report.number_text import count, duration, percent
@@ -27,6 +28,7 @@ from turncredit.report.truth_scores import GradientScores, TruthScores, return_o
 if TYPE_CHECKING:
     from turncredit.agents.trajectory import Group, Turn
     from turncredit.credit.truth import Interval
+    from turncredit.evaluation.stored_rollouts import RolloutRecord
     from turncredit.training.config.run import Run
     from turncredit.training.loaded_agent import LoadedAgent
     from turncredit.training.truth.forking import ForkPlayer
@@ -75,6 +77,7 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     Raises:
         UserError: an option is unknown, or nothing says which environment or player it is.
     """
+    from turncredit.evaluation.stored_rollouts import RolloutRecord
     from turncredit.training.run_folder.paths import run_of, trajectory_file
     from turncredit.training.truth.fork_records import ForkFile, truth_file
     from turncredit.training.truth.measuring import TruthTable, has_chance
@@ -89,8 +92,12 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     groups = _first_groups(read_groups(file, request.task, credited=True), chosen)
     require_turns(groups, file)
     run = run_of(file)
-    env_id, env_kwargs = _environment(run, chosen)
-    loaded = load_player(request.policy or str(_run_folder(file, run)), env_id=env_id, env_kwargs=env_kwargs)
+    record = None if run is not None else RolloutRecord.of(file)
+    env_id, env_kwargs = _environment(run, record, chosen)
+    if record is not None and request.policy is None:
+        loaded = player_of(record, env_id, env_kwargs)
+    else:
+        loaded = load_player(request.policy or str(_run_folder(file, run)), env_id=env_id, env_kwargs=env_kwargs)
     player: ForkPlayer | None = None
     try:
         player, model = _player(loaded, run, env_id, env_kwargs), _model(loaded, groups, chosen)
@@ -144,18 +151,21 @@ def _first_groups(groups: Sequence[Group], chosen: Mapping[str, object]) -> list
     return first
 
 
-def _environment(run: Run | None, chosen: Mapping[str, object]) -> tuple[str, Options]:
+def _environment(run: Run | None, record: RolloutRecord | None, chosen: Mapping[str, object]) -> tuple[str, Options]:
     """Return the environment in which the episodes were played, and its arguments."""
     from turncredit.training.config.file_options import require_safe_env
 
     env_id = chosen.get("env")
     if isinstance(env_id, str):
         return env_id, {}
-    if run is None:
+    if run is not None:
+        env_id, kwargs = run.env.id, run.env.arguments()
+    elif record is not None:
+        env_id, kwargs = record.panel.env, dict(record.panel.kwargs)
+    else:
         raise UserError(f"these trajectories belong to no run; say {_PREFIX}env=ID and --policy PLAYER")
-    kwargs = run.env.arguments()
-    require_safe_env(run.env.id, kwargs)
-    return run.env.id, kwargs
+    require_safe_env(env_id, kwargs)
+    return env_id, kwargs
 
 
 def _run_folder(file: Path, run: Run | None) -> Path:

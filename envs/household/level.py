@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from turncredit.envs.errors import UnknownOption
 from turncredit.envs.household.vocabulary import ROOMS
@@ -40,6 +41,9 @@ class HouseholdLevel:
     copies: probability of one more object of the task's kind than needed.
     shared: probability that a receptacle is at the same location as the previous one of its kind.
     """
+
+    presets: ClassVar[Mapping[str, HouseholdLevel]]
+    """Levels by name, the easiest first."""
 
     words: int = 1
     rooms: tuple[str, ...] = ("kitchen", "living", "bedroom")
@@ -145,3 +149,5 @@ PRESETS: dict[str, HouseholdLevel] = {
     ),
 }
 """Levels by name. "large" games are about as big as ALFWorld's."""
+
+HouseholdLevel.presets = PRESETS

@@ -24,7 +24,7 @@ from turncredit.agents.files.trajectory_files import TrajectoryWriter
 from turncredit.credit import CreditError, UnknownRule
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult
-from turncredit.evaluation.seed_statistics import student_quantile
+from turncredit.evaluation.statistics import student_quantile
 from turncredit.training import Run
 from turncredit.training.config.differences import differences
 from turncredit.training.config.section_tables import StalenessSection

@@ -39,19 +39,43 @@ def test_a_panel_is_written_read_and_paired(turncredit: Call, tmp_path: Path) ->
     assert "within the noise" in same.out
 
 
-def test_several_trials_print_how_reliable_a_player_is(turncredit: Call, tmp_path: Path) -> None:
+def test_several_trials_are_one_result_and_one_group_for_each_task(turncredit: Call, tmp_path: Path) -> None:
     result, kept = tmp_path / "r.json", tmp_path / "t.jsonl.gz"
-    words = ("random", ENV, "lengths=[2]", "--episodes", 4, "--trials", 3, "--output", result, "--trajectories", kept)
-    said = turncredit("eval", *words)
+    words = ("random", ENV, "lengths=[2]", "--episodes", 4)
+    said = turncredit("eval", *words, "--trials", 3, "--output", result, "--trajectories", kept)
     assert said.code == 0, said.err
-    assert "in 3 trials, of which the table shows the first:" in said.out
-    results = [json.loads((tmp_path / name).read_text()) for name in ("r.json", "r-2.json", "r-3.json")]
-    assert [result["panel"]["seed"] for result in results] == [0, 1, 2]
-    wins = [[row["won"] for row in result["rows"]] for result in results]
-    everywhere = sum(all(trials) for trials in zip(*wins, strict=True)) / len(wins[0])
-    assert f"pass^3 {100 * everywhere:.1f} %" in said.out
-    assert all((tmp_path / name).is_file() for name in ("t.jsonl.gz", "t-2.jsonl.gz", "t-3.jsonl.gz"))
-    assert "pass^" not in turncredit("eval", "random", ENV, "lengths=[2]", "--episodes", 4).out
+    assert {file.name for file in tmp_path.iterdir()} == {"r.json", "t.jsonl.gz"}
+    rows = json.loads(result.read_text())["rows"]
+    tasks = json.loads(result.read_text())["panel"]["tasks"]
+    assert [(row["trial"], row["task"]) for row in rows] == [(trial, task) for trial in range(3) for task in tasks]
+    won = sum(row["won"] for row in rows)
+    assert 0 < won < len(rows)
+    assert f"{len(tasks)} tasks x 3 trials" in said.out
+    assert re.search(rf"all tasks +{100 * won / len(rows):.1f} % .* {won}/{len(rows)}", said.out)
+    wins = [[row["won"] for row in rows if row["task"] == task] for task in tasks]
+    some, each = (100 * sum(map(test, wins)) / len(wins) for test in (any, all))
+    assert re.search(rf"\n +3 +{some:.1f} % .* {each:.1f} % ", said.out)
+    facts = json.loads(turncredit("credit", kept, "--json").out)["facts"]
+    assert (facts["groups"], facts["trajectories"], facts["groups_of_one"]) == (len(tasks), 3 * len(tasks), 0)
+    shown = turncredit("show", kept, "--limit", 1).out
+    assert ": 3 trajectories" in shown
+    said = turncredit("report", kept, "--output", tmp_path / "page.html")
+    assert said.code == 0, said.err
+
+
+def test_results_with_several_trials_are_paired_by_task_and_trial(turncredit: Call, tmp_path: Path) -> None:
+    files = {}
+    for name, player, trials in (("a", "random", 3), ("b", "expert", 3), ("c", "expert", 1)):
+        files[name] = tmp_path / f"{name}.json"
+        words = (player, ENV, "lengths=[2]", "--episodes", 4, "--trials", trials, "--output", files[name])
+        assert turncredit("eval", *words).code == 0
+    rows = json.loads(files["a"].read_text())["rows"]
+    pairs = json.loads(turncredit("compare", files["a"], files["b"], "--json").out)
+    assert (pairs["pairs"], pairs["only_first"]) == (len(rows), 0)
+    assert pairs["only_second"] == sum(not row["won"] for row in rows)
+    said = turncredit("compare", files["a"], files["c"])
+    assert said.code == 0, said.err
+    assert "2 trials of each task left out" in said.out
 
 
 def test_a_demonstrator_of_the_environment_plays(turncredit: Call) -> None:

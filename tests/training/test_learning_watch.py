@@ -11,8 +11,10 @@ from test_training_loop import lines, make_run
 
 from turncredit.envs import register
 from turncredit.training import train
-from turncredit.training.learning_watch import LearningWatch
-from turncredit.training.success_falls import Fall, SuccessFalls, SuccessWindow
+from turncredit.training.config.run import Run
+from turncredit.training.monitor.advice import RunAdvice
+from turncredit.training.monitor.learning_watch import LearningWatch
+from turncredit.training.monitor.success_falls import Fall, SuccessFalls, SuccessWindow
 
 
 class Recorded:
@@ -25,9 +27,14 @@ class Recorded:
         self.events.append((phase, iteration, values["text"]))
 
 
+def watch_of(report, *words):
+    """A watch over a run with these keys."""
+    return LearningWatch(report, RunAdvice(Run.parse({"imitation": {"episodes": 600}}, list(words), source="a test")))
+
+
 def watched(*iterations):
     report = Recorded()
-    watch = LearningWatch(report)
+    watch = watch_of(report)
     for step, (flat, success) in enumerate(iterations, start=1):
         signal = 0.0 if flat == 1.0 else 0.5
         watch.after(step, {"no_variance_groups": flat, "signal": signal, "success": success, "reward": success})
@@ -36,7 +43,7 @@ def watched(*iterations):
 
 def test_a_run_whose_steps_are_all_skipped_is_warned_about():
     report = Recorded()
-    watch = LearningWatch(report)
+    watch = watch_of(report)
     values = {"no_variance_groups": 0.0, "signal": 0.5, "success": 0.5, "reward": 0.5}
     for step, (updates, skipped) in enumerate([(2, 0), (1, 1), (0, 2), (0, 2), (0, 0)], start=1):
         watch.after(step, {**values, "updates": updates, "skipped": skipped})
@@ -46,7 +53,7 @@ def test_a_run_whose_steps_are_all_skipped_is_warned_about():
 
 def test_a_gap_that_no_rounding_explains_is_warned_about_where_one_module_computes_both():
     report = Recorded()
-    watch = LearningWatch(report)
+    watch = watch_of(report)
     for step, (gap, dtype) in enumerate(
         [(1e-5, "float32"), (0.07, "float32"), (0.07, "float32"), (0.05, "bfloat16"), (0.2, "bfloat16")], start=1
     ):
@@ -76,10 +83,11 @@ def test_a_run_warns_if_its_sampler_is_not_its_learner(tmp_path, monkeypatch, mo
 
 
 def test_groups_without_variance_are_warned_about_once_until_they_are_over():
-    events = watched((1.0, 0.0), (1.0, 0.0), (0.5, 0.1), (1.0, 1.0))
+    events = watched((1.0, 0.0), (1.0, 0.0), (0.5, 0.4), (1.0, 1.0))
     assert [(phase, step) for phase, step, _ in events] == [("warning", 1), ("warning", 4)]
-    assert "try easier tasks or larger groups" in events[0][2]
-    assert "try harder tasks or larger groups" in events[1][2]
+    assert 'try an easier level (env.kwargs.level, now "small": "tiny")' in events[0][2]
+    assert "or larger groups (train.group_size, now 8)" in events[0][2]
+    assert "try harder tasks; or larger groups (train.group_size, now 8)" in events[1][2]
 
 
 def played(rng, chances, tasks=8, group=8, spread=1.5):
@@ -118,7 +126,7 @@ def test_a_curriculum_that_goes_on_to_a_harder_level_is_no_fall():
         }
 
     report = Recorded()
-    watch = LearningWatch(report)
+    watch = watch_of(report)
     wins = [("easy", 0.7), ("easy", 0.6)] * 6 + [("hard", 0.3), ("hard", 0.4)] * 6 + [("hard", 0.0)] * 4
     for step, (part, success) in enumerate(wins, start=1):
         watch.after(step, values(part, success))
@@ -176,7 +184,7 @@ def test_of_the_recorded_runs_those_that_collapsed_are_warned_about_and_no_other
             names = [name for name in file.getnames() if name.endswith("metrics.jsonl")]
             for name in names:
                 report = Recorded()
-                watch = LearningWatch(report)
+                watch = watch_of(report)
                 for line in file.extractfile(name).read().splitlines():
                     event = json.loads(line)
                     if event["phase"] == "train":
@@ -216,17 +224,17 @@ def test_a_resumed_run_warns_as_one_that_never_stopped():
     values = [{"no_variance_groups": 0.0, "signal": 1.0, "success": one, "reward": one} for one in success]
     for cut in (5, 15, 25):
         report = Recorded()
-        watch = LearningWatch(report)
+        watch = watch_of(report)
         for step, one in enumerate(values, start=1):
             if step == cut:
                 state = json.loads(json.dumps(watch.state()))
-                watch = LearningWatch(report)
+                watch = watch_of(report)
                 watch.load_state(state)
             watch.after(step, one)
         assert [step for _, step, _ in report.events] == [23]
 
 
 def test_the_state_of_an_earlier_version_is_read():
-    watch = LearningWatch(Recorded())
+    watch = watch_of(Recorded())
     watch.load_state({"best": 0.5, "success": [0.5], "best_window": [], "changes": [0.0, 0], "active": ["flat"]})
     assert watch.state()["active"] == ["flat"]

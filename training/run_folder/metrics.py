@@ -14,7 +14,7 @@ from turncredit.agents.files.trajectory_files import name_file_in_errors
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.credit.advantages import Advantages
 from turncredit.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
-from turncredit.credit.steps import Steps
+from turncredit.credit.steps import Floats, Ints, Steps
 from turncredit.envs.parts import part_of
 from turncredit.tools.bounded_input import InputError, parse_json, read_lines
 from turncredit.tools.visible_text import json_text
@@ -258,11 +258,18 @@ def credit_metrics(advantages: Advantages) -> dict[str, float]:
     }
 
 
-def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
+def group_metrics(steps: Steps, advantages: Advantages, outcome: str = "") -> dict[str, float]:
     """Return how much the groups offer for comparison, and how far the credit rule distinguishes turns.
+
+    Args:
+        steps: table of the turns, with the rewards that credit saw.
+        advantages: of the turns.
+        outcome: column with what the environment paid for the whole episode, where reward rules changed the rewards.
 
     Returns:
         no_variance_groups: share of groups whose episodes all had the same reward.
+        no_outcome_variance: share of groups whose episodes all earned the same from the environment; only with the
+        column.
         singleton_states: share of (task, state) pairs that only one trajectory visited.
         shared_turns: share of turns in a state that another trajectory of the group also visited.
         shared_later_turns: the same among the turns after the first one of each trajectory, whose state all share.
@@ -272,11 +279,11 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     if not len(steps):
         return dict.fromkeys(GROUP_METRICS, 0.0)
     scores, tasks, member = trajectory_scores(steps)
-    task, count = compact(tasks), groups_of(compact(tasks))
-    low, high = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(low, task, scores)
-    np.maximum.at(high, task, scores)
-    metrics = {"no_variance_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
+    metrics = {"no_variance_groups": _share_without_variance(scores, compact(tasks))}
+    if outcome in steps.extra:
+        earned = np.zeros(len(scores))
+        earned[member] = steps.column(outcome)
+        metrics["no_outcome_variance"] = _share_without_variance(earned, compact(tasks))
     if "state" in steps:
         state = compact(steps.task, steps.column("state"))
         pairs = np.unique(np.stack([state, member]), axis=1)[0]
@@ -292,6 +299,20 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     total = float(np.sum((advantages.values - advantages.values.mean()) ** 2))
     within = float(np.sum((advantages.values - mean[member]) ** 2))
     return metrics | {"turn_share": within / total if total > 1e-12 * len(steps) else 0.0}
+
+
+def _share_without_variance(scores: Floats, task: Ints) -> float:
+    """Return the share of groups whose scores are all the same.
+
+    Args:
+        scores: of the trajectories.
+        task: number of the group of each.
+    """
+    count = groups_of(task)
+    low, high = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(low, task, scores)
+    np.maximum.at(high, task, scores)
+    return float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))
 
 
 def _is_torn(path: Path) -> bool:

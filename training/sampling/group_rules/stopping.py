@@ -6,7 +6,7 @@ import math
 from statistics import stdev
 
 from turncredit.credit.option_checks import check_number
-from turncredit.evaluation.seed_statistics import student_quantile
+from turncredit.evaluation.statistics import student_quantile
 from turncredit.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
 from turncredit.training.sampling.members import asked_for, comparable
 
