@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["TABLES", "Column", "key_text", "markdown_key", "page_columns"]
+__all__ = ["TABLES", "Column", "filled", "key_text", "markdown_key", "page_columns", "part_column"]
 
 MORE, LESS = "higher is better", "lower is better"
 
@@ -106,7 +106,8 @@ SHOW: Mapping[str, Column] = {
         "relative to the group; above 0 the turn is made more likely, also in a lost episode that lost less badly",
     ),
     "state": Column("state", "S1x16 is a state that 16 turns share, - one of a single turn"),
-    "action": Column("action", "what was done, with what followed"),
+    "action": Column("action", "what was done, yellow if it was not admissible or not parsable"),
+    "followed": Column("what followed", "the next observation"),
 }
 
 PARTS: Mapping[str, Column] = {
@@ -254,7 +255,7 @@ EVAL: Mapping[str, Column] = {
     "won": Column("won/n", "tasks won, of those that did not end as an error"),
 }
 
-HARM: Column = Column("harm", "share of attacked episodes in which the attack succeeded", LESS)
+HARM: Column = Column("harm, if attacked", "share of attacked episodes in which the attack succeeded", LESS)
 
 CARD_COMPARISON: Mapping[str, Column] = {
     "tasks": Column("tasks", "that both played"),
@@ -267,7 +268,7 @@ CARD_COMPARISON: Mapping[str, Column] = {
 }
 
 BENCH: Mapping[str, Column] = {
-    "panel": Column("panel", "its tasks are fixed"),
+    "panel": Column("panel", "a fixed set of tasks; the last row is the unweighted mean of the panels"),
     "n": Column("n", "tasks that did not end as an error"),
     "success": Column("success", "share of them that were won", MORE),
     "interval": Column("95 % interval", "Wilson's, in per cent; that of the mean combines those of the panels"),
@@ -276,7 +277,7 @@ BENCH: Mapping[str, Column] = {
 }
 
 EFFORT: Mapping[str, Column] = {
-    "panel": Column("panel", "as above"),
+    "panel": Column("panel", "whose means these are"),
     "turns": Column("turns", "of an episode, mean"),
     "unparsable": Column("unparsable", "share of turns whose answer has no action", LESS),
     "inadmissible": Column("inadmissible", "share of turns whose action was not possible", LESS),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ def print_comparison(comparison: RuleComparison, settings: Sequence[str], anchor
     for line in settings:
         console.print(line, style="dim", soft_wrap=True)
     for line in _sentences(comparison.facts, anchor):
-        console.print(textwrap.fill(line, console.width, subsequent_indent="  "), soft_wrap=True)
+        say_wrapped(line, indent="  ")
     console.print()
     same_as = comparison.same_as
     names = [name for name in comparison.numbers if same_as[name] == name]
