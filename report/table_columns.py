@@ -288,12 +288,21 @@ EFFORT: Mapping[str, Column] = {
     "cost": Column("cost", "of a task, by the prices that the sampler was given", LESS),
 }
 
+DECISIVE: Mapping[str, Column] = {
+    "place": Column("turn", "those whose advantage differs most from the mean of their episode come first"),
+    "outcome": Column("outcome", "of the episode"),
+    "done": Column("what was done", "the action"),
+    "advantage": Column("advantage", "relative to the group; above 0 the turn is made more likely"),
+    "own": Column("own", "advantage minus the mean of its episode"),
+}
+
 TABLES: Mapping[str, Mapping[str, Column]] = {
     "truth": TRUTH,
     "credit": CREDIT,
     "correlation": CORRELATION,
     "show": SHOW,
     "parts": PARTS,
+    "decisive": DECISIVE,
     "ablation": ABLATION,
     "tests": TESTS,
     "diagnostics": DIAGNOSTICS,

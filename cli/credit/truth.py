@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ _PREFIX = "truth."
 _OPTIONS = ("reliability", "turns", "early", "trajectories", "env", "chance", "gradients")
 """What `truth.KEY=VALUE` may set."""
 
+_LACKS = re.compile(r"needs the column '(\w+)'")
 _SMALL_MODEL = 50_000_000
 """Parameters of a model above which gradients of every turn are computed only when asked for."""
 
@@ -340,7 +342,22 @@ def print_scores(scores: TruthScores, file: Path, forks: Path) -> None:
     say()
     for name, names in scores.same.items():
         say_wrapped(f"the same as {name} here, but for a positive factor: {', '.join(names)}", "dim")
-    for reason in sorted({reason.split(";")[0] for reason in scores.left_out.values()}):
-        names = [name for name, why in scores.left_out.items() if why.split(";")[0] == reason]
-        say_wrapped(f"left out: {', '.join(names)} ({reason})", "dim")
+    for line in _left_out(scores.left_out):
+        say_wrapped(line, "dim")
     say_wrapped(truth_verdict(scores), "bold" if scores.enough else "bold yellow")
+
+
+def _left_out(reasons: Mapping[str, str]) -> list[str]:
+    """Return why rules are left out: one line for all that lack a column, and one for each other reason."""
+    lacking: dict[str, list[str]] = {}
+    lines = []
+    for name, reason in reasons.items():
+        column = _LACKS.search(reason)
+        if column is None:
+            lines.append(f"left out: {name} ({reason})")
+        else:
+            lacking.setdefault(column[1], []).append(name)
+    if lacking:
+        columns = "; ".join(f"{column}: {', '.join(names)}" for column, names in sorted(lacking.items()))
+        lines.append(f"left out, since these trajectories lack a column (docs/credit.md): {columns}")
+    return lines

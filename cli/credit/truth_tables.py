@@ -64,17 +64,17 @@ def _columns(scores: TruthScores, rules: Sequence[RuleTruth]) -> list[_Cells]:
     columns = []
     for measure in heads:
         measured = [rule.scores.get(measure) for rule in rules]
-        number = next((score.n for score in measured if score is not None), None)
-        if number is not None:
+        counts = [score.n for score in measured if score is not None]
+        if counts:
             starred = [rule.beyond_noise(measure) and measure != "rank" for rule in rules]
-            cells = [_cell(score, star) for score, star in zip(measured, starred, strict=True)]
-            columns.append(_Cells(heads[measure], (*cells, f"{number:,}")))
+            columns.append(_Cells(heads[measure], (*_starred(measured, starred), f"{max(counts):,}")))
         if measure == "true":
             true = ["-" if rule.rank_true is None else f"{rule.rank_true:.2f}" for rule in rules]
             columns.append(_Cells(heads[measure], (*true, "")))
         if measure == "against" and len(rules) > 1:
-            differences = [_cell(rule.differences.get("rank"), rule.beyond_noise("rank"), sign="+") for rule in rules]
-            columns.append(_Cells(heads[measure], (*differences, "")))
+            differences = [rule.differences.get("rank") for rule in rules]
+            starred = [rule.beyond_noise("rank") for rule in rules]
+            columns.append(_Cells(heads[measure], (*_starred(differences, starred, sign="+"), "")))
     return columns
 
 
@@ -90,11 +90,22 @@ def _explained(part: Sequence[_Cells], reference: str) -> ExplainedTable:
     return ExplainedTable(table, tuple(cells.column for cells in part), tuple(notes))
 
 
-def _cell(score: Interval | None, starred: bool = False, sign: str = "") -> str:
-    """Return a number with its interval; those of differences have a sign, and a star beyond the noise."""
+def _starred(scores: Sequence[Interval | None], starred: Sequence[bool], sign: str = "") -> list[str]:
+    """Return cells of numbers with a star behind some; if there are any, the others end in a space."""
+    marks = {True: "*", False: " "} if any(starred) else {False: ""}
+    return [f"{_cell(score, sign)}{marks[star]}" for score, star in zip(scores, starred, strict=True)]
+
+
+def _cell(score: Interval | None, sign: str = "") -> str:
+    """Return a number with its interval; that of a difference has a sign."""
     if score is None or score.value is None:
         return "-"
-    star = "*" if starred else ""
+    value = f"{_rounded(score.value):{sign}.2f}"
     if score.low is None or score.high is None:
-        return f"{score.value:{sign}.2f}{star}"
-    return f"{score.value:{sign}.2f} [{score.low:.2f},{score.high:.2f}]{star}"
+        return value
+    return f"{value} [{_rounded(score.low):.2f},{_rounded(score.high):.2f}]"
+
+
+def _rounded(value: float) -> float:
+    """Return a number with two digits, and zero without a sign."""
+    return round(value, 2) + 0.0

@@ -157,3 +157,26 @@ function table(heads, rows, texts = 1) {
     ),
   );
 }
+
+/**
+ * Return the heads of the columns of a table.
+ * @param {string} name of the table @param {string[]} keys of its columns @param {Record<string, string>} [words] what
+ *   stands for names in braces
+ */
+function heads(name, keys, words = {}) {
+  return keys.map((key) => inWords(feed.columns[name][key][0], words));
+}
+
+/**
+ * Return what the columns of a table mean, and which direction is good, as in the terminal.
+ * @param {string} name @param {string[]} keys @param {Record<string, string>} [words] @param {string} [further]
+ */
+function legendOf(name, keys, words = {}, further = "") {
+  const texts = keys.map((key) => feed.columns[name][key]).filter(([head]) => head).map(([head, text]) => `${inWords(head, words)}: ${inWords(text, words)}`);
+  return h("p", { class: "quiet columns" }, `${[...new Set(texts)].join("; ")}. ${further}`);
+}
+
+/** @param {string} text @param {Record<string, string>} words */
+function inWords(text, words) {
+  return Object.entries(words).reduce((said, [name, word]) => said.replaceAll(`{${name}}`, word), text);
+}
