@@ -293,7 +293,7 @@ DECISIVE: Mapping[str, Column] = {
     "outcome": Column("outcome", "of the episode"),
     "done": Column("what was done", "the action"),
     "advantage": Column("advantage", "relative to the group; above 0 the turn is made more likely"),
-    "own": Column("own", "advantage minus the mean of its episode"),
+    "own": Column("from its mean", "advantage minus the mean of its episode"),
 }
 
 TABLES: Mapping[str, Mapping[str, Column]] = {

@@ -66,9 +66,10 @@ def _compared(reference: RuleTruth, others: Sequence[RuleTruth]) -> str:
 
 def _unreliable(scores: TruthScores) -> str:
     forks = forks_needed(scores.reliability, _forks(scores))
-    reached = "unknown" if scores.reliability is None else f"{scores.reliability:.2f}"
-    subject = "the order is" if len(scores.rows) > 1 else "the rank is"
-    return f"With a reliability of {reached} {subject} unknown; more forks: `--truth {forks}`."
+    reached = scores.reliability
+    known = "an unknown reliability" if reached is None else f"a reliability of {reached:.2f}"
+    subject = "order" if len(scores.rows) > 1 else "rank"
+    return f"With {known} the {subject} is unknown; more forks: `--truth {forks}`."
 
 
 def forks_needed(reliability: float | None, forks: int) -> int:

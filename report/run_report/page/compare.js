@@ -76,7 +76,8 @@ function comparison(store, found, redraw) {
   return [
     h("div", { class: "filters" }, choice("first", names, one.name, set("first")), choice("second", names, two.name, set("second"))),
     result.pairs === 0 ? missing("The two evaluations share no task that both played without an error.") : [
-      table(["", "success", "95 % interval", "won"], [rate(line(one.name), result.k1, result.pairs), rate(line(two.name), result.k2, result.pairs)]),
+      table(["", ...heads("eval", ["success", "interval", "won"])], [rate(line(one.name), result.k1, result.pairs), rate(line(two.name), result.k2, result.pairs)]),
+      legendOf("eval", ["success", "interval", "won"]),
       h("p", { class: "verdict" }, `${result.onlySecond} tasks won only by the second, ${result.onlyFirst} only by the first; exact McNemar p=${pValue(result.p)}: ${result.p < 0.05 ? "beyond" : "within"} the noise.`),
       result.leftOut > 0 && h("p", { class: "quiet" }, `${result.leftOut} tasks are left out: only one of the two played them, or an episode failed.`),
       groups.map(([title, name, field]) => byKind(result.both, title, name, field)),

@@ -153,9 +153,20 @@ function table(heads, rows, texts = 1) {
       "table",
       {},
       h("thead", {}, h("tr", {}, heads.map((head, place) => h("th", kind(place), head)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, place) => h("td", kind(place), cell))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, place) => h("td", { ...kind(place), ...(typeof heads[place] === "string" ? { "data-head": heads[place] } : {}) }, cell))))),
     ),
   );
+}
+
+/** Return a table whose rows are cards on a narrow screen, so that no column is cut. @param {HTMLElement} shown */
+function stacked(shown) {
+  shown.classList.add("stacked");
+  return shown;
+}
+
+/** Return a text whose words in backticks are code. @param {string} text */
+function coded(text) {
+  return text.split("`").map((words, place) => (place % 2 ? h("code", {}, visible(words)) : visible(words)));
 }
 
 /**

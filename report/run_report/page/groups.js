@@ -111,6 +111,16 @@ function ruleOf(turns, store) {
   return turns.rules.includes(store.run.method) ? store.run.method : (turns.rules[0] ?? "");
 }
 
+/**
+ * Return the rules to choose from; those that say the same of the turns of an iteration, as far as is known, are one.
+ * @param {Turns} turns @param {Store} store @param {number} number of the iteration @param {string} rule the chosen one
+ * @returns {[string, string][]}
+ */
+function ruleChoices(turns, store, number, rule) {
+  const same = store.truths.find((one) => one.number === number)?.same ?? {}, also = new Set(Object.values(same).flat());
+  return turns.rules.filter((name) => !also.has(name) || name === rule).map((name) => [name, same[name] ? `${name}, the same as ${same[name].join(", ")}` : name]);
+}
+
 /** Return the largest absolute advantage. @param {Member[]} members @param {string} rule */
 function extent(members, rule) {
   let most = 0;
@@ -185,7 +195,7 @@ function strips(store, turns, members, group, path, redraw) {
   const board = h("div", { class: forked ? "strips forest" : "strips", onpointerleave: () => point(null, [], lines) }, lines, forest(members).map(row));
   return [
     h("div", { class: "filters" },
-      turns.rules.length > 0 && choice("coloured by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; redraw(); }),
+      turns.rules.length > 0 && choice("coloured by", ruleChoices(turns, store, Number.parseInt(path), rule), rule, (value) => { chosen.rule = value; redraw(); }),
       scale(most), lessBadKey(), h("span", { class: "key" }, h("i", { class: "turn none bad" }, "×"), "not admissible"), h("span", { class: "key" }, h("i", { class: "turn none unread" }, "?"), "not parsable"),
       beside && h("span", { class: "key" }, h("i", { class: "turn none" }, h("i", { class: "true plus", style: { "--a": "100%" } })), `below: the truth, to ±${plain(widest)}`),
       forked && h("span", { class: "key" }, h("i", { class: "turn none taken" }), "taken over by a fork")),
@@ -310,8 +320,8 @@ function decisive(turns, members, group, rule, path) {
   if (!found.length) return h("p", { class: "quiet" }, "All turns of an episode have the same advantage here: no single turn was judged.");
   const keys = ["place", "outcome", "done", "advantage", "own"];
   return h("section", {}, h("h2", {}, "Turns that stand out"),
-    table(heads("decisive", keys), found.map(({ m, t, value, own }) => [
-      h("a", { href: `#/turn/${path}/${m}/${t}` }, `episode ${m + 1}, turn ${t + 1}`), badgeOf(group.won[m]), line(did(turns, members[m], t), 90), signed(value), signed(own)]), 3),
+    stacked(table(heads("decisive", keys), found.map(({ m, t, value, own }) => [
+      h("a", { href: `#/turn/${path}/${m}/${t}` }, `episode ${m + 1}, turn ${t + 1}`), badgeOf(group.won[m]), line(did(turns, members[m], t), 90), signed(value), signed(own)]), 3)),
     legendOf("decisive", keys));
 }
 

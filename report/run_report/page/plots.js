@@ -102,7 +102,7 @@ function bar(parts) {
  * @param {{x: number, y: number, low: number, high: number, text: string, href: string}[]} points
  */
 function scatter(xName, yName, points) {
-  const WIDE = 560, HIGH = 340, LOW = 40;
+  const narrow = innerWidth < 700, WIDE = narrow ? 340 : 560, HIGH = narrow ? 280 : 340, LOW = 40;
   const xs = Math.max(1e-6, ...points.map((p) => Math.abs(p.x))), ys = Math.max(1e-6, ...points.map((p) => Math.max(Math.abs(p.low), Math.abs(p.high))));
   const x = (/** @type {number} */ v) => LEFT + ((v / xs + 1.05) / 2.1) * (WIDE - LEFT - RIGHT);
   const y = (/** @type {number} */ v) => HIGH - LOW - ((v / ys + 1.05) / 2.1) * (HIGH - ABOVE - LOW);

@@ -6,13 +6,13 @@ const AGAINST = "against"; // the column of the differences in rank
 /** @param {Store} store @param {number} number */
 function truthPage(store, number) {
   const all = store.truths, truth = all.find((one) => one.number === number) ?? all.at(-1);
-  if (!truth) return missing("No forks of these episodes were played: `turncredit credit RUN --truth 8` plays them.");
+  if (!truth) return missing("No forks of these episodes were played; turncredit credit RUN --truth 8 plays them.");
   const label = store.label(truth.number), reached = truth.reliability === null ? "unknown" : plain(truth.reliability);
   return [
     h("h1", {}, `Credit against the truth: ${line(label, 60)}`),
     h("p", { class: "lead" }, `${count(truth.turns)} turns · ${count(truth.forks)} forks of ${count(truth.histories)} histories · reliability ${reached}`),
     all.length > 1 && h("div", { class: "filters" }, choice("iteration", all.map((one) => [String(one.number), store.label(one.number)]), String(truth.number), (value) => { location.hash = address(`#/truth/${value}`); })),
-    h("p", { class: `verdict ${truth.enough ? "" : "poor"}` }, truth.verdict),
+    h("p", { class: `verdict ${truth.enough ? "" : "poor"}` }, coded(truth.verdict)),
     h("p", { class: "quiet" }, `${percent(truth.density.significant)} of the turns have an advantage beyond two standard errors; the top tenth holds ${percent(truth.density.top_tenth)} of all |advantage|. The turns themselves are in `, h("a", { href: "#/groups" }, "Groups"), ": choose a group for its rules against the truth, turn by turn."),
     ranksOf(truth), scoresOf(truth),
     Object.entries(truth.same).map(([name, names]) => h("p", { class: "quiet" }, `The same as ${name} here, but for a positive factor: ${names.join(", ")}.`)),
@@ -38,21 +38,22 @@ function scoresOf(truth) {
   const further = `*: beyond the noise of the paired difference to ${truth.reference}, over all rules at once.`;
   const others = truth.rules.filter((rule) => rule.name !== truth.reference);
   return [h("h2", {}, "All measures"),
-    table(heads("truth", keys, words), truth.rules.map((rule) => [line(rule.name, 40), cell(rule, "rank"), rule.true === null ? "–" : fixed(rule.true),
-      rule.differences.rank ? withInterval(rule.differences.rank, more) : "–", ...MEASURES.slice(1).map((name) => cell(rule, name))])),
+    stacked(table(heads("truth", keys, words), truth.rules.map((rule) => [line(rule.name, 40), cell(rule, "rank"), rule.true === null ? "–" : fixed(rule.true),
+      rule.differences.rank ? withInterval(rule.differences.rank, more) : "–", ...MEASURES.slice(1).map((name) => cell(rule, name))]))),
     legendOf("truth", keys, words, further),
     others.length > 0 && [h("h2", {}, `Against ${line(truth.reference, 40)}`),
       h("p", { class: "quiet" }, "Differences of all measures, paired over the same draws of tasks, with 95 % intervals that hold for all rules at once."),
-      table(["rule", ...heads("truth", MEASURES)], others.map((rule) => [line(rule.name, 40), ...MEASURES.map((name) => (rule.differences[name] ? withInterval(rule.differences[name], more) : "–"))])),
-      legendOf("truth", ["rank", "within", "sign", "leak", "error"])]].flat().filter(Boolean);
+      stacked(table(["rule", ...heads("truth", MEASURES)], others.map((rule) => [line(rule.name, 40), ...MEASURES.map((name) => (rule.differences[name] ? withInterval(rule.differences[name], more) : "–"))]))),
+      legendOf("truth", MEASURES)]].flat().filter(Boolean);
 }
 
 /** @param {number} value */
 function fixed(value) {
-  return `${value < 0 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
+  const text = Math.abs(value).toFixed(2);
+  return value < 0 && Number(text) ? `−${text}` : text;
 }
 
 /** Return a difference with its sign. @param {number} value */
 function more(value) {
-  return `${value > 0 ? "+" : ""}${fixed(value)}`;
+  return `${value > 0 && Number(value.toFixed(2)) ? "+" : ""}${fixed(value)}`;
 }
