@@ -220,7 +220,11 @@ def markdown(card: Card, scale: Sequence[Card], picture: str = "") -> str:
     if card.played:
         key = markdown_key(success_columns(card, scale)).rstrip()
         parts += ["## Success", _markdown_table(success_rows(card, scale)), key]
-        parts += ["## Turns, tokens and time", _markdown_table(effort_rows(card)), markdown_key(EFFORT.values()).rstrip()]
+        parts += [
+            "## Turns, tokens and time",
+            _markdown_table(effort_rows(card)),
+            markdown_key(EFFORT.values()).rstrip(),
+        ]
         parts += ["\n".join(f"- {panel}: {line}" for panel, line in _efforts(card))]
     if lines := notes(card):
         parts += ["## Not in the table", "\n".join(f"- {escaped(line, keep='')}" for line in lines)]

@@ -159,7 +159,10 @@ def _print_identical(console: Console, copies: Sequence[Sequence[CreditedTurn]],
 
 def _print_states(console: Console, rows: Sequence[CreditedTurn], names: Mapping[str, str], most: int) -> None:
     """Print what was done in each shared state, with the mean advantage of each action."""
-    console.print("  states that several turns share: the mean advantage of each action there, and how often it was taken", style="dim")
+    console.print(
+        "  states that several turns share: the mean advantage of each action there, and how often it was taken",
+        style="dim",
+    )
     for key, name in itertools.islice(names.items(), most):
         members = [row for row in rows if row.anchor == key]
         console.print(f"  {name:<7}", style="blue", end="")

@@ -91,7 +91,9 @@ def ablation_verdict(results: ResultTable) -> str:
         noise = "one seed says nothing about training again" if seeds == 1 else f"{seeds} seeds"
         sentences.append(f"No arm differs from {reference} beyond the noise of training ({noise}).")
     if policies:
-        sentences.append(f"These policies differ from it on other tasks, but may not if trained again: {', '.join(policies)}.")
+        sentences.append(
+            f"These policies differ from it on other tasks, but may not if trained again: {', '.join(policies)}."
+        )
     return " ".join(sentences)
 
 

@@ -187,7 +187,9 @@ TESTS: Mapping[str, Column] = {
     "seeds_holm": Column("Holm", "the p before it, corrected for the number of arms"),
     "flips": Column("sign flips over seeds (smallest possible)", "p of the exact test over seeds, not corrected"),
 }
-TESTS_NOTE = 'p-values are two-sided, smaller is more certain; "beyond the noise" needs a corrected p over seeds below 0.05.'
+TESTS_NOTE = (
+    'p-values are two-sided, smaller is more certain; "beyond the noise" needs a corrected p over seeds below 0.05.'
+)
 
 DIAGNOSTICS: Mapping[str, Column] = {
     "arm": Column("arm", "measured on the episodes of its own policy, means over iterations and seeds"),
@@ -330,4 +332,6 @@ def filled(columns: Mapping[str, Column], **words: object) -> dict[str, Column]:
 
 def page_columns() -> dict[str, dict[str, list[str]]]:
     """Return head and explanation of every column, for the scripts of the report."""
-    return {table: {key: [column.head, column.key] for key, column in columns.items()} for table, columns in TABLES.items()}
+    return {
+        table: {key: [column.head, column.key] for key, column in columns.items()} for table, columns in TABLES.items()
+    }

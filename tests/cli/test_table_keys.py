@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ class Printed(list[Any]):
 
 
 @pytest.fixture
-def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Printed]:
+def printed(monkeypatch: pytest.MonkeyPatch) -> Printed:
     """Everything that is printed through the consoles of the program."""
     found, write = Printed(), VisibleConsole.print
 
@@ -54,7 +53,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Printed]:
         write(console, *shown, **options)
 
     monkeypatch.setattr(VisibleConsole, "print", record)
-    yield found
+    return found
 
 
 @pytest.fixture
@@ -154,7 +153,9 @@ def test_every_column_says_what_it_means() -> None:
             assert len(column.meaning) > 3, (name, key)
             assert not column.key.endswith("."), (name, key)
     page = page_columns()
-    assert {name: set(columns) for name, columns in page.items()} == {name: set(columns) for name, columns in TABLES.items()}
+    assert {name: set(columns) for name, columns in page.items()} == {
+        name: set(columns) for name, columns in TABLES.items()
+    }
     assert page["truth"]["rank"] == [TABLES["truth"]["rank"].head, TABLES["truth"]["rank"].key]
 
 

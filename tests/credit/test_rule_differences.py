@@ -56,7 +56,9 @@ def test_differences_are_those_of_tables_in_which_tasks_are_really_repeated() ->
     task = np.repeat(np.arange(4), 6)
     advantage = rng.normal(size=24).round(2)
     truth = TrueCredit(advantage, advantage, np.full(24, 0.1), np.stack([advantage] * 2), np.full(24, 4), 1.0)
-    says = {name: (weight * advantage + rng.normal(size=24)).round(2) for name, weight in {"r": 0, "a": 1, "b": 3}.items()}
+    says = {
+        name: (weight * advantage + rng.normal(size=24)).round(2) for name, weight in {"r": 0, "a": 1, "b": 3}.items()
+    }
     measured = {
         name: identification_draws(values, truth, task, task, resamples=40, seed=3)["rank"]
         for name, values in says.items()
