@@ -89,8 +89,8 @@ def _draw_ranks(axes: Axes, ranked: Sequence[RuleTruth], scores: TruthScores) ->
     axes.set_ylim(len(ranked) - 0.5, -0.5)
     axes.tick_params(axis="x", labelsize=6)
     reached = "?" if scores.reliability is None else f"{scores.reliability:.2f}"
-    reference = f", dashed: {scores.reference}" if len(ranked) > 1 else ""
-    axes.set_xlabel(f"rank correlation with the truth (reliability {reached}{reference})", fontsize=6)
+    reference = f"; dashed: {scores.reference}" if len(ranked) > 1 else ""
+    axes.set_xlabel(f"rank correlation with the truth\n(reliability {reached}{reference})", fontsize=6)
 
 
 def _draw_turns(panel: Axes, rule: RuleTruth, scores: TruthScores) -> None:

@@ -43,7 +43,7 @@ def print_comparison(comparison: RuleComparison, settings: Sequence[str], anchor
     for name in names:
         equal = [other for other, first in same_as.items() if first == name != other]
         if equal:
-            say_wrapped(f"the same numbers as {name}: {', '.join(equal)}", "dim")
+            say_wrapped(f"the same numbers as {name}: {', '.join(equal)}.", "dim")
     if len(names) > 1:
         for part in parts:
             console.print(_correlation_table(comparison, names, part))

@@ -341,7 +341,7 @@ def print_scores(scores: TruthScores, file: Path, forks: Path) -> None:
         print_table(table.table, table.columns, *table.notes)
     say()
     for name, names in scores.same.items():
-        say_wrapped(f"the same as {name} here, but for a positive factor: {', '.join(names)}", "dim")
+        say_wrapped(f"the same as {name} here, but for a positive factor: {', '.join(names)}.", "dim")
     for line in _left_out(scores.left_out):
         say_wrapped(line, "dim")
     say_wrapped(truth_verdict(scores), "bold" if scores.enough else "bold yellow")

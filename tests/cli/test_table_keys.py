@@ -30,7 +30,9 @@ class Printed(list[Any]):
         for place, shown in enumerate(self):
             if not isinstance(shown, Table):
                 continue
-            below = " ".join(" ".join(map(str, self[place + 1 :])).split())
+            below = " ".join(
+                " ".join(str(later) for later in self[place + 1 :] if not isinstance(later, Table)).split()
+            )
             heads = [str(column.header) for column in shown.columns]
             if RULES & set(heads):  # a table on its side: its rows are explained
                 heads = [heads[0], *(str(cell).strip() for cell in shown.columns[0].cells)]
