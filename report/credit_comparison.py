@@ -96,25 +96,26 @@ class RuleComparison:
         """For each rule the first one that gives the same numbers: the same advantages, and the same counts."""
         same: dict[str, str] = {}
         for name in self.numbers:
-            columns = (other for other in same if same[other] == other)
-            same[name] = next((other for other in columns if self._equal(name, other)), name)
+            distinct = (earlier for earlier in same if same[earlier] == earlier)
+            same[name] = next((earlier for earlier in distinct if self._equal(name, earlier)), name)
         return same
 
     def _equal(self, first: str, second: str) -> bool:
         import numpy as np
 
-        one, two = self.results[first], self.results[second]
-        close = bool(np.allclose(one.values, two.values, rtol=0.0, atol=1e-9))
-        equal = close and bool((one.keep == two.keep).all() and (one.weight == two.weight).all())
+        left, right = self.results[first], self.results[second]
+        close = bool(np.allclose(left.values, right.values, rtol=0.0, atol=1e-9))
+        equal = close and bool((left.keep == right.keep).all() and (left.weight == right.weight).all())
         return equal and _counts(self.numbers[first]) == _counts(self.numbers[second])
 
     @property
     def verdict(self) -> str:
         """A sentence about rules that can hardly train different policies; "" for a single rule."""
-        names = [name for name, first in self.same_as.items() if name == first]
+        same_as = self.same_as
+        names = [name for name, first in same_as.items() if name == first]
         if len(names) < 2:
             return "All rules give the same numbers here." if len(self.numbers) > 1 else ""
-        reference = REFERENCE if REFERENCE in names else names[0]
+        reference = same_as.get(REFERENCE, names[0])
         row = self.correlation[reference]
         others = [(name, row[name]) for name in names if name != reference]
         near = [name for name, value in others if value is not None and value >= NEAR]

@@ -266,7 +266,7 @@ CARD_COMPARISON: Mapping[str, Column] = {
     "only_first": Column("only first", "tasks that only the first won"),
     "only_second": Column("only second", "tasks that only the second won"),
     "p": Column("p", "exact McNemar test of success, two-sided", "below 0.05: beyond the noise"),
-    "holm": Column("Holm", "p corrected for the number of panels"),
+    "holm": Column("Holm", "p corrected for the number of rows"),
 }
 
 BENCH: Mapping[str, Column] = {

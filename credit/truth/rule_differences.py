@@ -33,13 +33,13 @@ def same_rules(columns: Mapping[str, Sequence[Floats]]) -> dict[str, str]:
     Args:
         columns: by rule, one or more float64 [N] over the same turns: what it says, and what it says times its weights.
     """
-    first: dict[str, list[Floats]] = {}
+    distinct: dict[str, list[Floats]] = {}
     same: dict[str, str] = {}
-    for name, own in columns.items():
-        scaled = [_scaled(column) for column in own]
-        same[name] = next((other for other, theirs in first.items() if _equal(scaled, theirs)), name)
+    for name, numbers in columns.items():
+        scaled = [_scaled(column) for column in numbers]
+        same[name] = next((earlier for earlier, known in distinct.items() if _equal(scaled, known)), name)
         if same[name] == name:
-            first[name] = scaled
+            distinct[name] = scaled
     return same
 
 
@@ -50,7 +50,7 @@ def _scaled(column: Floats) -> Floats:
 
 
 def _equal(first: Sequence[Floats], second: Sequence[Floats]) -> bool:
-    return all(bool((np.abs(one - two) <= SAME).all()) for one, two in zip(first, second, strict=True))
+    return all(bool((np.abs(left - right) <= SAME).all()) for left, right in zip(first, second, strict=True))
 
 
 def paired_differences(draws: Mapping[str, Draws], reference: str) -> dict[str, Interval]:

@@ -103,5 +103,6 @@ function byKind(both, title, name, field) {
     return n ? [{ cells: [line(kind) || `(no ${name})`, `${k("a")}/${n}`, `${k("b")}/${n}`, points((k("b") - k("a")) / n)], p: mcnemar(only("a", "b"), only("b", "a")) }] : [];
   });
   const corrected = holm(kinds.map(({ p }) => p));
-  return kinds.length > 1 && [h("h2", {}, title), table([name, "first", "second", "points", "McNemar p", "Holm"], kinds.map(({ cells, p }, place) => [...cells, pValue(p), pValue(corrected[place])]))];
+  return kinds.length > 1 && [h("h2", {}, title), table([name, "first", "second", ...heads("card_comparison", ["points", "p", "holm"])], kinds.map(({ cells, p }, place) => [...cells, pValue(p), pValue(corrected[place])])),
+    legendOf("card_comparison", ["points", "p", "holm"])];
 }
