@@ -77,11 +77,20 @@ def _table_of(names: Sequence[str], head: str = "") -> Table:
     return table
 
 
+def _counted(key: str) -> Callable[[RuleStatistics], str]:
+    """Return what writes a count that not all rules report."""
+
+    def cell(rule: RuleStatistics) -> str:
+        return f"{rule.report[key]:.0f}" if key in rule.report else "-"
+
+    return cell
+
+
 _CELLS: Mapping[str, Callable[[RuleStatistics], str]] = {
     "signal": lambda n: percent(n.signal),
     "step_signal": lambda n: percent(n.step_signal),
     "dropped": lambda n: str(n.dropped),
-    **{key: lambda n, key=key: f"{n.report[key]:.0f}" if key in n.report else "-" for key in COUNTS},  # type: ignore[misc]
+    **{key: _counted(key) for key in COUNTS},
     "mean": lambda n: f"{n.mean:+.3f}",
     "spread": lambda n: f"{n.spread:.3f}",
     "least": lambda n: f"{n.least:+.3f}",

@@ -92,9 +92,9 @@ function inState(view, t) {
   if (here.length < 2) return members.length > 1 ? h("span", { class: "quiet" }, "nobody else was in this state") : null;
   return lazily(`${plural(here.length, "turn")} of ${plural(episodes, "episode")} in this state`, async () => [
     h("p", { class: "quiet" }, "From here on: the sum of rewards, undiscounted."),
-    table(["turn", "what was done", "rewards from here", "advantage"], here.slice(0, 100).map((one) => [
+    stacked(table(["turn", "what was done", "rewards from here", "advantage"], here.slice(0, 100).map((one) => [
       h("a", { href: `#/turn/${path}/${one.m}/${one.t}` }, `episode ${one.m + 1}, turn ${one.t + 1}`),
-      line(did(turns, members[one.m], one.t), 80), plain(one.later), signed(members[one.m].credit[rule]?.value[one.t])]), 2),
+      line(did(turns, members[one.m], one.t), 80), plain(one.later), signed(members[one.m].credit[rule]?.value[one.t])]), 2)),
     here.length > 100 && h("p", { class: "quiet" }, `and ${here.length - 100} more`)]);
 }
 
