@@ -13,7 +13,7 @@ from turncredit.cli.evaluate import effort
 from turncredit.cli.tables import say_key
 from turncredit.report.errors import ReportError
 from turncredit.report.number_text import count, duration, percent
-from turncredit.report.table_columns import BENCH, EFFORT, Column, filled, markdown_key
+from turncredit.report.table_columns import BENCH, EFFORT, TableColumn, filled, markdown_key
 from turncredit.tools.visible_text import escaped
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def success_rows(card: Card, scale: Sequence[Card]) -> Rows:
     return rows
 
 
-def _heads(columns: Mapping[str, Column], without: str = "") -> list[str]:
+def _heads(columns: Mapping[str, TableColumn], without: str = "") -> list[str]:
     return [column.head for key, column in columns.items() if key != without]
 
 
-def success_columns(card: Card, scale: Sequence[Card]) -> list[Column]:
+def success_columns(card: Card, scale: Sequence[Card]) -> list[TableColumn]:
     """Return the columns of the table of success."""
     names = scale_of(card, scale)
     return [column for key, column in filled(BENCH, others=", ".join(names)).items() if names or key != "others"]

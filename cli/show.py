@@ -22,7 +22,7 @@ from turncredit.cli.options import Trust, parse_options
 from turncredit.cli.tables import say_key, say_wrapped
 from turncredit.report.credit_settings import CreditSettings, credit_settings
 from turncredit.report.stored_groups import of_task, read_credited
-from turncredit.report.table_columns import SHOW, Column, part_column
+from turncredit.report.table_columns import SHOW, TableColumn, part_column
 from turncredit.tools.visible_text import escaped
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _print_group(
         _print_states(console, rows, names, states)
 
 
-def _columns(advantages: Advantages) -> list[Column]:
+def _columns(advantages: Advantages) -> list[TableColumn]:
     """Return the columns of the tables of turns."""
     turn, advantage, *others = SHOW.values()
     parts = [replace(part_column(name), head=name[:_PART]) for name in advantages.parts]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.table import Table
 
 from turncredit.cli.console import out
-from turncredit.report.table_columns import Column, key_text
+from turncredit.report.table_columns import TableColumn, key_text
 
 
 def say_wrapped(text: str, style: str = "", indent: str = "") -> None:
@@ -20,7 +20,7 @@ def say_wrapped(text: str, style: str = "", indent: str = "") -> None:
         console.print(line, style=style or None, soft_wrap=True)
 
 
-def say_key(columns: Iterable[Column], *further: str) -> None:
+def say_key(columns: Iterable[TableColumn], *further: str) -> None:
     """Print what the columns of the table above mean, wrapped at words.
 
     Args:
@@ -30,7 +30,7 @@ def say_key(columns: Iterable[Column], *further: str) -> None:
     say_wrapped(key_text(columns, *further), "dim")
 
 
-def print_table(table: Table, columns: Iterable[Column], *further: str) -> None:
+def print_table(table: Table, columns: Iterable[TableColumn], *further: str) -> None:
     """Print a table, and what its columns mean."""
     out().print(table)
     say_key(columns, *further)

@@ -21,7 +21,7 @@ from turncredit.report.table_columns import (
     DIAGNOSTICS,
     TESTS,
     TESTS_NOTE,
-    Column,
+    TableColumn,
     filled,
     markdown_key,
 )
@@ -118,7 +118,7 @@ def plain_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: Colle
     return table
 
 
-def main_columns(results: ResultTable) -> list[Column]:
+def main_columns(results: ResultTable) -> list[TableColumn]:
     """Return the columns of the main table."""
     return list(filled(ABLATION, reference=next(iter(results["arms"]))).values())
 
@@ -158,7 +158,7 @@ def markdown(results: ResultTable, picture: str = "") -> str:
     return "\n".join(parts)
 
 
-def _explained(columns: Iterable[Column], lines: Sequence[Sequence[str]], *further: str) -> str:
+def _explained(columns: Iterable[TableColumn], lines: Sequence[Sequence[str]], *further: str) -> str:
     """Return a table in Markdown, and what its columns mean."""
     shown = list(columns)
     return f"{grid([column.head for column in shown], lines)}\n{markdown_key(shown, *further)}"

@@ -88,8 +88,6 @@ class TruthScores:
 
     def as_dict(self) -> dict[str, object]:
         """Return the scores as plain values for JSON, and the truth turn by turn."""
-        from turncredit.report.truth_verdict import truth_verdict
-
         names, steps = self.steps.names, self.steps
         rows = zip(
             steps.trajectory.tolist(),
@@ -117,7 +115,6 @@ class TruthScores:
                 rule.name: {name: asdict(difference) for name, difference in rule.differences.items()}
                 for rule in self.rules
             },
-            "verdict": truth_verdict(self),
             "left_out": dict(self.left_out),
             "truth": [
                 {
@@ -196,12 +193,12 @@ def _same_as(results: Mapping[str, Advantages], truth: TrueCredit, reference: st
     """Return for each rule the one whose row stands for it, by what they say about the turns that are measured."""
     from turncredit.credit.truth import same_rules
 
-    known = truth.known
+    measured = truth.known
     columns = {}
     for name in sorted(results, key=lambda name: name != reference):
         result = results[name]
         values = result.values * result.keep
-        columns[name] = [values[known], (values * result.weight)[known]]
+        columns[name] = [values[measured], (values * result.weight)[measured]]
     return same_rules(columns)
 
 

@@ -53,9 +53,9 @@ def _compared(reference: RuleTruth, others: Sequence[RuleTruth]) -> str:
         )
     sentences = []
     if above:
-        first, *rest = above
+        first, *later = above
         by = _numbers(first.differences["rank"])
-        also = f"; also above it: {_names(rest)}" if rest else ""
+        also = f"; also above it: {_names(later)}" if later else ""
         sentences.append(f"{_rank(first, ' is closest to the truth:')}, above {reference.name} by {by}{also}.")
     else:
         sentences.append(f"No rule is closer to the truth than {reference.name} ({_rank(reference)}).")
@@ -67,9 +67,9 @@ def _compared(reference: RuleTruth, others: Sequence[RuleTruth]) -> str:
 def _unreliable(scores: TruthScores) -> str:
     forks = forks_needed(scores.reliability, _forks(scores))
     reached = scores.reliability
-    known = "an unknown reliability" if reached is None else f"a reliability of {reached:.2f}"
+    clause = "an unknown reliability" if reached is None else f"a reliability of {reached:.2f}"
     subject = "order" if len(scores.rows) > 1 else "rank"
-    return f"With {known} the {subject} is unknown; more forks: `--truth {forks}`."
+    return f"With {clause} the {subject} is unknown; more forks: `--truth {forks}`."
 
 
 def forks_needed(reliability: float | None, forks: int) -> int:
@@ -93,14 +93,14 @@ def forks_needed(reliability: float | None, forks: int) -> int:
 
 def _forks(scores: TruthScores) -> int:
     """Return the median number of forks of the turns that are measured, at least 2."""
-    known = sorted(scores.truth.forks[scores.truth.known].tolist())
-    return max(2, int(known[len(known) // 2])) if known else 2
+    counts = sorted(scores.truth.forks[scores.truth.known].tolist())
+    return max(2, int(counts[len(counts) // 2])) if counts else 2
 
 
 def _varies(scores: TruthScores) -> bool:
     """Return whether the true advantages are not all the same."""
-    known = scores.truth.advantage[scores.truth.known]
-    return bool(known.max() - known.min() > 1e-9)
+    advantages = scores.truth.advantage[scores.truth.known]
+    return bool(advantages.max() - advantages.min() > 1e-9)
 
 
 def _alone(rule: RuleTruth) -> str:

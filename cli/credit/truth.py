@@ -100,7 +100,8 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     if request.picture is not None:
         save_truth_picture(scores, request.picture)
     if request.as_json:
-        say_json({"file": str(file), "forks_file": str(forks.path), **scores.as_dict()})
+        about = {"file": str(file), "forks_file": str(forks.path), "verdict": truth_verdict(scores)}
+        say_json({**about, **scores.as_dict()})
     else:
         print_scores(scores, file, truth_file(file))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from turncredit.report.table_columns import TRUTH, TRUTH_NOTE, TRUTH_STARRED, Column, filled
+from turncredit.report.table_columns import TRUTH, TRUTH_NOTE, TRUTH_STARRED, TableColumn, filled
 
 if TYPE_CHECKING:
     from turncredit.credit.truth import Interval
@@ -25,13 +25,13 @@ class ExplainedTable:
     """A table with its columns, and with what else a reader has to know."""
 
     table: Table
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    column: Column
+    column: TableColumn
     cells: tuple[str, ...]
 
     @property
@@ -80,8 +80,8 @@ def _columns(scores: TruthScores, rules: Sequence[RuleTruth]) -> list[_Cells]:
 
 def _explained(part: Sequence[_Cells], reference: str) -> ExplainedTable:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    for place, cells in enumerate(part):
-        table.add_column(cells.column.head, justify="right" if place else "left", no_wrap=True)
+    for index, cells in enumerate(part):
+        table.add_column(cells.column.head, justify="right" if index else "left", no_wrap=True)
     for number, row in enumerate(zip(*(cells.cells for cells in part), strict=True)):
         table.add_row(*row, style="dim" if number == len(part[0].cells) - 1 else None)
     text = [cell for cells in part for cell in cells.cells]

@@ -131,7 +131,7 @@ def turns(iteration: Iteration, settings: CreditSettings | None, only: int | Non
     """
     strings, notes = Strings(), list[str]()
     settings = settings if settings is None or iteration.file is None else settings.of_file(iteration.file)
-    credited = _credit(iteration, settings, notes) | true_credit(iteration, settings, notes)
+    credited = _credit(iteration, settings, notes) | true_credit(iteration.groups, iteration.file, settings, notes)
     anchor: Anchor = "state" if settings is None else settings.anchor
     groups = {
         str(index): {

@@ -163,7 +163,7 @@ class RunData:
         stamp, stored = truth_stamp(file), self._truths.get(file)
         if stored is None:
             problems: list[str] = []
-            scores = truth_scores(iterations.read(file, number), self.settings, problems)
+            scores = truth_scores(number, iterations.read(file, number).groups, file, self.settings, problems)
             stored = self._truths.keep(file, stamp, (scores, problems))
         notes += stored[1]
         if stored[0] is not None:

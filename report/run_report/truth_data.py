@@ -5,26 +5,30 @@ truth/NUMBER     the rules against the truth: measures with intervals, differenc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turncredit.report.run_report.revisions import Parts
 from turncredit.report.run_report.rounding import rounded_number
 
 if TYPE_CHECKING:
+    from turncredit.agents.trajectory import Group
     from turncredit.credit.truth import Interval
     from turncredit.report.credit_settings import CreditSettings
-    from turncredit.report.run_report.iterations import Iteration
     from turncredit.training.truth.measuring import TruthTable
 
 TRUTH = "truth"
 
 
-def true_credit(iteration: Iteration, settings: CreditSettings | None, notes: list[str]) -> dict[str, Parts]:
+def true_credit(
+    groups: Sequence[Group], file: Path | None, settings: CreditSettings | None, notes: list[str]
+) -> dict[str, Parts]:
     """Return the true advantages by trajectory, as one more rule; empty where no forks were played."""
     from turncredit.report.truth_scores import return_options
 
-    table = _table(iteration, settings, notes)
+    table = _table(groups, file, settings, notes)
     if table is None or settings is None:
         return {}
     truth, parts, row = table.estimate(*return_options(settings, list(settings.rules))), Parts(), 0
@@ -40,25 +44,27 @@ def true_credit(iteration: Iteration, settings: CreditSettings | None, notes: li
     return {TRUTH: parts}
 
 
-def truth_scores(iteration: Iteration, settings: CreditSettings | None, notes: list[str]) -> Parts | None:
+def truth_scores(
+    number: int, groups: Sequence[Group], file: Path | None, settings: CreditSettings | None, notes: list[str]
+) -> Parts | None:
     """Return the rules against the truth as plain values; None where no forks were played, or none say anything."""
     from turncredit.credit import CreditError
     from turncredit.report.errors import ReportError
     from turncredit.report.truth_scores import return_options, score_rules
     from turncredit.report.truth_verdict import truth_verdict
 
-    settings = settings if settings is None or iteration.file is None else settings.of_file(iteration.file)
-    table = _table(iteration, settings, notes)
+    settings = settings if settings is None or file is None else settings.of_file(file)
+    table = _table(groups, file, settings, notes)
     if table is None or settings is None:
         return None
     gamma, penalty = return_options(settings, list(settings.rules))
     try:
         scores = score_rules(table, settings, gamma=gamma, invalid_penalty=penalty)
     except (ReportError, CreditError) as error:
-        notes.append(f"the truth of iteration {iteration.number} scores no rule: {error}")
+        notes.append(f"the truth of iteration {number} scores no rule: {error}")
         return None
     return {
-        "number": iteration.number,
+        "number": number,
         "verdict": truth_verdict(scores),
         "enough": scores.enough,
         "reference": scores.reference,
@@ -82,15 +88,17 @@ def truth_scores(iteration: Iteration, settings: CreditSettings | None, notes: l
     }
 
 
-def _table(iteration: Iteration, settings: CreditSettings | None, notes: list[str]) -> TruthTable | None:
+def _table(
+    groups: Sequence[Group], file: Path | None, settings: CreditSettings | None, notes: list[str]
+) -> TruthTable | None:
     """Return the turns of an iteration with their forks; None where there are none, or they cannot be read."""
-    if settings is None or iteration.file is None:
+    if settings is None or file is None:
         return None
     from turncredit.agents.errors import StoreError
     from turncredit.training.truth.fork_records import ForkFile, truth_file
     from turncredit.training.truth.measuring import TruthTable
 
-    path = truth_file(iteration.file)
+    path = truth_file(file)
     if not path.exists():
         return None
     try:
@@ -98,7 +106,7 @@ def _table(iteration: Iteration, settings: CreditSettings | None, notes: list[st
     except (StoreError, OSError) as error:
         notes.append(f"the truth is left out: {error}")
         return None
-    return TruthTable.of(iteration.groups, forks, chance=bool(forks.player.get("chance")))
+    return TruthTable.of(groups, forks, chance=bool(forks.player.get("chance")))
 
 
 def _plain(interval: Interval) -> dict[str, float | int | None]:

@@ -15,7 +15,7 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.cli.console import VisibleConsole
-from turncredit.report.table_columns import TABLES, Column, filled, key_text, markdown_key, page_columns
+from turncredit.report.table_columns import TABLES, TableColumn, filled, key_text, markdown_key, page_columns
 
 Call = Any
 RULES = {"grpo", "gigpo", "hgpo", "salt", "rtmc"}
@@ -162,8 +162,15 @@ def test_every_column_says_what_it_means() -> None:
 
 
 def test_keys_as_text() -> None:
-    columns = [Column("", "nothing"), Column("a", "first", "1 is best"), Column("b", "second"), Column("b", "second")]
+    columns = [
+        TableColumn("", "nothing"),
+        TableColumn("a", "first", "1 is best"),
+        TableColumn("b", "second"),
+        TableColumn("b", "second"),
+    ]
     assert key_text(columns, "More.") == "a: first (1 is best); b: second. More."
     assert markdown_key(columns) == "*a*: first (1 is best); *b*: second.\n"
     assert key_text([], "More.") == "More."
-    assert filled({"x": Column("vs {who}", "minus {who}")}, who="grpo")["x"] == Column("vs grpo", "minus grpo")
+    assert filled({"x": TableColumn("vs {who}", "minus {who}")}, who="grpo")["x"] == TableColumn(
+        "vs grpo", "minus grpo"
+    )
