@@ -22,8 +22,9 @@ from turncredit.cli.console import out, say, warn
 from turncredit.cli.errors import INTERRUPTED, UserError
 from turncredit.cli.options import Trust
 from turncredit.cli.progress import Event
+from turncredit.cli.tables import print_table, say_wrapped
 from turncredit.cli.train import load_run
-from turncredit.report.ablation_tables import markdown, save_figure, terminal_table
+from turncredit.report.ablation_tables import ablation_verdict, main_columns, markdown, save_figure, terminal_table
 from turncredit.report.errors import ReportError
 from turncredit.report.number_text import duration, percent
 
@@ -283,11 +284,8 @@ def _print_plan(ablation: Ablation, workers: int) -> None:
 def _print_results(ablation: Ablation, results: ResultTable) -> None:
     tasks = len(results["panel"].get("tasks", ()))
     say(f"\nSuccess on {tasks} tasks after training, in per cent, with 95 % intervals", "bold")
-    out().print(terminal_table(results))
-    say(
-        "  (mean over seeds: t-interval; all episodes: Wilson's interval; verdict: paired over seeds, Holm-corrected)",
-        "dim",
-    )
+    print_table(terminal_table(results), main_columns(results))
+    say_wrapped(ablation_verdict(results), "bold")
     for name in ("results.md", "results.json", "curves.png"):
         if (ablation.folder / name).exists():
             say(f"  {ablation.folder / name}", "dim")

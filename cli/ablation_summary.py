@@ -6,41 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turncredit.cli.console import err, out, say, warn
+from turncredit.cli.console import err, say, warn
 from turncredit.cli.errors import UserError
+from turncredit.cli.tables import print_table, say_wrapped
 from turncredit.report.ablation_tables import grid, interval, per_cent, plain_table
 from turncredit.report.errors import ReportError
 from turncredit.report.figures import Points, save_scatters
+from turncredit.report.table_columns import SUMMARY, SUMMARY_CORRELATION, SUMMARY_NOTE, markdown_key
 
 if TYPE_CHECKING:
     from turncredit.ablation.results import ResultTable
 
-COLUMNS = {
-    "shared_turns": "shared states",
-    "shared_later_turns": "after the first turn",
-    "no_variance_groups": "zero variance",
-    "success": "episodes won",
-    "turns": "turns",
-    "agreement": "agreement",
-}
+COLUMNS = {key: column.head for key, column in SUMMARY.items() if key not in ("ablation", "arm", "seeds", "gain")}
+"""What there was to work with, beside the gain."""
 _FORMAT: Mapping[str, Callable[[float], str]] = {"turns": "{:.1f}".format, "agreement": "{:+.2f}".format}
 """Of the columns that are no shares."""
-HEAD = ("ablation", "arm", "seeds", *COLUMNS.values(), "gain")
-LEGEND = """\
-*Shared states* (turns in a state that another trajectory of the group also visited), the same *after the first turn*,
-whose state all share, *zero variance* (groups whose episodes all had the same reward), *episodes won* (all in per cent)
-and *turns* of an episode are means over the first {first} iterations of the reference arm, the first arm of its
-ablation: what there was to work with before the rules made much difference. *Agreement*: correlation between the
-advantages of the arm and those of the reference on the turns of these iterations, from -1 to 1 (where trajectories are
-stored); near 1, the two can hardly train different policies. *Gain*: success after training minus that
-of the reference on the same tasks, in percentage points, with a 95 % t-interval over seeds.
-"""
-CORRELATED = """\
-Spearman's rank correlation over seeds of what there was to work with and the gain, with a 95 % bootstrap interval that
-resamples the seeds of each ablation (nothing below 5 seeds; with few seeds such intervals are too narrow). Rows of
-"all" mix differences between ablations with those between seeds. The intervals are not corrected for their number: one
-in twenty excludes zero by chance. A correlation is no cause: a seed's warm start decides all of these numbers together.
-"""
+HEAD = [column.head for column in SUMMARY.values()]
+CORRELATED = (
+    "Resampled are the seeds of each ablation, so intervals of few seeds are too narrow.",
+    "They are not corrected for their number: one in twenty excludes zero by chance.",
+    "A correlation is no cause: a seed's warm start decides all of these numbers together.",
+)
 
 
 def summarise(folders: Sequence[Path], output: Path | None) -> None:
@@ -132,22 +118,45 @@ def _correlation(correlation: ResultTable) -> str:
 def markdown(table: ResultTable, picture: str = "") -> str:
     """Return the summary as Markdown: the means, the correlations, the figure, and every seed."""
     single = [_row(row, str(row["seed"])) for row in table["rows"] if row["seed"] is not None]
-    parts = ["# What decides?\n", grid(HEAD, mean_rows(table)), LEGEND.format(first=table["first"])]
-    parts += ["## Rank correlation with the gain\n", grid(_correlation_head(), correlation_rows(table)), CORRELATED]
+    parts = ["# What decides?\n", grid(HEAD, mean_rows(table)), markdown_key(SUMMARY.values(), _note(table))]
+    parts += ["## Rank correlation with the gain\n", grid(_correlation_head(), correlation_rows(table))]
+    parts += [markdown_key(SUMMARY_CORRELATION.values(), *CORRELATED), f"**{summary_verdict(table)}**\n"]
     parts += [f"![gain against what there was to work with]({picture})\n"] if picture else []
     parts += ["## Seed by seed\n", grid([*HEAD[:2], "seed", *HEAD[3:]], single)]
     return "\n".join(parts)
+
+
+def _note(table: ResultTable) -> str:
+    return SUMMARY_NOTE.format(first=table["first"])
 
 
 def _correlation_head() -> list[str]:
     return ["ablation", "arm", "n", *COLUMNS.values()]
 
 
+def summary_verdict(table: ResultTable) -> str:
+    """Return in a sentence which of the columns goes with the gain, if any."""
+    lines = [(line, key) for line in table["correlations"] for key in COLUMNS if line[key]["value"] is not None]
+    if not lines:
+        return "Fewer than 5 seeds, or no spread: no correlation can be computed."
+    beyond = [
+        f"{COLUMNS[key]} in {line['ablation']}, {line['arm']} ({line[key]['value']:+.2f})"
+        for line, key in lines
+        if line[key]["low"] > 0 or line[key]["high"] < 0
+    ]
+    if not beyond:
+        return f"Nothing goes with the gain: all {len(lines)} intervals contain 0."
+    share = f"{len(beyond)} of {len(lines)} intervals exclude 0 ({0.05 * len(lines):.1f} would by chance)"
+    return f"{share}: {'; '.join(beyond)}."
+
+
 def _print(table: ResultTable) -> None:
     say(f"The reference's first {table['first']} iterations, and the gain over it, in per cent", "bold")
-    out().print(plain_table(HEAD, mean_rows(table), left={0, 1}))
-    say("\nRank correlation with the gain over seeds, with 95 % bootstrap intervals (not corrected, no cause)", "bold")
-    out().print(plain_table(_correlation_head(), correlation_rows(table), left={0, 1}))
+    print_table(plain_table(HEAD, mean_rows(table), left={0, 1}), SUMMARY.values(), _note(table))
+    say("\nRank correlation with the gain over seeds, with 95 % bootstrap intervals", "bold")
+    correlations = plain_table(_correlation_head(), correlation_rows(table), left={0, 1})
+    print_table(correlations, SUMMARY_CORRELATION.values(), *CORRELATED)
+    say_wrapped(summary_verdict(table), "bold")
 
 
 def save_figure(table: ResultTable, path: Path) -> None:

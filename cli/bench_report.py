@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,10 @@ from rich.table import Table
 
 from turncredit.cli.console import out, say, warn
 from turncredit.cli.evaluate import effort
+from turncredit.cli.tables import say_key
 from turncredit.report.errors import ReportError
 from turncredit.report.number_text import count, duration, percent
+from turncredit.report.table_columns import BENCH, EFFORT, TableColumn, filled, markdown_key
 from turncredit.tools.visible_text import escaped
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def success_rows(card: Card, scale: Sequence[Card]) -> Rows:
         scale: cards of other players, whose success on the same panels stands beside it.
     """
     names = scale_of(card, scale)
-    rows = [["panel", "n", "success", "95 % interval", "score", *names]]
+    rows = [[*_heads(BENCH, "others"), *names]]
     for panel in card.panels:
         if panel.result is None:
             continue
@@ -54,9 +56,19 @@ def success_rows(card: Card, scale: Sequence[Card]) -> Rows:
     return rows
 
 
+def _heads(columns: Mapping[str, TableColumn], without: str = "") -> list[str]:
+    return [column.head for key, column in columns.items() if key != without]
+
+
+def success_columns(card: Card, scale: Sequence[Card]) -> list[TableColumn]:
+    """Return the columns of the table of success."""
+    names = scale_of(card, scale)
+    return [column for key, column in filled(BENCH, others=", ".join(names)).items() if names or key != "others"]
+
+
 def effort_rows(card: Card) -> Rows:
     """Return a header and a row for each panel: turns, shares of bad answers, tokens, seconds and cost of a task."""
-    rows = [["panel", "turns", "unparsable", "inadmissible", "cut", "prompt", "response", "seconds", "cost"]]
+    rows = [_heads(EFFORT)]
     for panel in card.panels:
         if panel.result is None:
             continue
@@ -136,9 +148,10 @@ def print_card(card: Card, scale: Sequence[Card]) -> None:
     success = success_rows(card, scale)
     if len(success) > 1:
         _print_table(success)
+        say_key(success_columns(card, scale))
         say()
         _print_table(effort_rows(card))
-        say("  Shares are of turns; tokens, seconds and cost are of a task.", "dim")
+        say_key(EFFORT.values())
     for panel, text in _efforts(card):
         say(f"  {panel}: {text}", "dim")
     for note in notes(card):
@@ -205,8 +218,13 @@ def markdown(card: Card, scale: Sequence[Card], picture: str = "") -> str:
     if picture:
         parts.append(f"![Success of {card.name} on each panel]({picture})")
     if card.played:
-        parts += ["## Success", _markdown_table(success_rows(card, scale)), _scale_sentence(card, scale)]
-        parts += ["## Turns, tokens and time", _markdown_table(effort_rows(card)), _EFFORT]
+        key = markdown_key(success_columns(card, scale)).rstrip()
+        parts += ["## Success", _markdown_table(success_rows(card, scale)), key]
+        parts += [
+            "## Turns, tokens and time",
+            _markdown_table(effort_rows(card)),
+            markdown_key(EFFORT.values()).rstrip(),
+        ]
         parts += ["\n".join(f"- {panel}: {line}" for panel, line in _efforts(card))]
     if lines := notes(card):
         parts += ["## Not in the table", "\n".join(f"- {escaped(line, keep='')}" for line in lines)]
@@ -216,21 +234,9 @@ def markdown(card: Card, scale: Sequence[Card], picture: str = "") -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_EFFORT = """Means over episodes. *Unparsable*, *inadmissible*, *cut*: shares of turns whose answer had no action,
-whose action was not possible, and whose answer reached the limit of tokens. *Prompt*, *response*: tokens of all turns
-of a task. *Seconds*: time of the panel divided by its tasks, which are played concurrently. *Cost*: by the prices that
-the sampler was given."""
 _PANELS = (
     "Each task is played once. `turncredit compare A.json B.json` compares two cards on panels with equal digests."
 )
-
-
-def _scale_sentence(card: Card, scale: Sequence[Card]) -> str:
-    names = scale_of(card, scale)
-    text = "Success in per cent of n episodes, with Wilson's 95 % interval. The mean is that of the panels, unweighted."
-    if names:
-        text += f" {', '.join(names)}: success of these players on the same tasks."
-    return text
 
 
 def _panel_rows(card: Card) -> Rows:

@@ -12,7 +12,9 @@ from rich.table import Table
 from turncredit.cli.console import out, say, say_json
 from turncredit.cli.errors import UserError
 from turncredit.cli.evaluate import describe_kwargs, rate_row
+from turncredit.cli.tables import print_table, say_wrapped
 from turncredit.report.number_text import percent
+from turncredit.report.table_columns import CARD_COMPARISON, EVAL, filled
 from turncredit.tools.bounded_input import InputError, read_json
 
 if TYPE_CHECKING:
@@ -86,33 +88,33 @@ def print_comparison(first: EvaluationResult, second: EvaluationResult, comparis
     """Print two results side by side, and whether they differ."""
     table = Table(box=None, padding=(0, 2), header_style="dim")
     table.add_column("")
-    for name in ("success", "95 % interval", "won/n"):
-        table.add_column(name, justify="right")
+    for column in EVAL.values():
+        table.add_column(column.head, justify="right")
     names = _names(first.name, second.name)
     for name, rate in zip(names, (comparison.first, comparison.second), strict=True):
         table.add_row(*rate_row(name, rate))
     console = out()
     console.print(f"{first.panel.env} {describe_kwargs(first.panel)}, paired over {comparison.unit}", soft_wrap=True)
-    console.print(table)
+    print_table(table, EVAL.values())
     _say_verdict(comparison)
 
 
 def _say_verdict(comparison: Comparison) -> None:
-    say(comparison.verdict, "bold green" if comparison.p_success < comparison.alpha else "bold yellow")
+    say_wrapped(comparison.verdict, "bold green" if comparison.p_success < comparison.alpha else "bold yellow")
 
 
 def print_card_comparison(first: Card, second: Card, comparison: CardComparison) -> None:
     """Print two cards panel by panel, and whether they differ overall."""
     names = _names(first.name, second.name)
+    tasks, _, *numbers = (column.head for column in CARD_COMPARISON.values())
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("", no_wrap=True)
-    for title in ("tasks", *names, "points", "only first", "only second", "p", "Holm"):
+    for title in (tasks, *names, *numbers):
         table.add_column(title, justify="right")
     for name, result in comparison.panels.items():
         table.add_row(name, *_cells(result), _p(comparison.holm[name]))
     table.add_row("all tasks", *_cells(comparison.overall), "", style="bold")
-    out().print(table)
-    say("  p: exact McNemar test of success. Holm: corrected for the number of panels.", "dim")
+    print_table(table, filled(CARD_COMPARISON, first=names[0], second=names[1]).values())
     for name, reason in comparison.left_out.items():
         say(f"  {name} is left out: {reason}", "dim")
     _say_verdict(comparison.overall)

@@ -17,8 +17,10 @@ from turncredit.cli.console import err, out, say, warn
 from turncredit.cli.errors import UserError
 from turncredit.cli.model_options import BatchSize, Device, Dtype, Threads
 from turncredit.cli.options import Trust, parse_options
+from turncredit.cli.tables import print_table
 from turncredit.report.number_text import count, duration, percent
 from turncredit.report.run_effort import memory_text
+from turncredit.report.table_columns import EVAL, HARM
 
 INTERVAL = 10.0
 """Seconds between two lines about finished episodes without a terminal."""
@@ -189,8 +191,8 @@ def result_table(result: EvaluationResult) -> Table:
     summary = result.summary()
     table = Table(box=None, padding=(0, 2), header_style="dim")
     table.add_column("")
-    for name in ("success", "95 % interval", "won/n"):
-        table.add_column(name, justify="right")
+    for column in EVAL.values():
+        table.add_column(column.head, justify="right")
     table.add_row(*rate_row("all tasks", summary.success), style="bold")
     for part, rate in summary.by_part.items():
         table.add_row(*rate_row(f"  in {part}", rate))
@@ -198,7 +200,7 @@ def result_table(result: EvaluationResult) -> Table:
         for kind, rate in summary.by_type.items():
             table.add_row(*rate_row(f"  {kind}", rate))
     if summary.harm is not None:
-        table.add_row(*rate_row("harm, if attacked", summary.harm))
+        table.add_row(*rate_row(HARM.head, summary.harm))
     return table
 
 
@@ -251,7 +253,7 @@ def print_result(result: EvaluationResult, size: str = "") -> None:
         f"{duration(result.seconds)}",
         soft_wrap=True,
     )
-    console.print(result_table(result))
+    print_table(result_table(result), [*EVAL.values(), *([] if summary.harm is None else [HARM])])
     if result.trials > 1:
         say("  the intervals allow for episodes of one task being alike", "dim")
     facts = [

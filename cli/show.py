@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,8 +19,10 @@ from rich.text import Text
 
 from turncredit.cli.console import out
 from turncredit.cli.options import Trust, parse_options
+from turncredit.cli.tables import say_key, say_wrapped
 from turncredit.report.credit_settings import CreditSettings, credit_settings
 from turncredit.report.stored_groups import of_task, read_credited
+from turncredit.report.table_columns import SHOW, TableColumn, part_column
 from turncredit.tools.visible_text import escaped
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ PATH_HELP = "A run folder, or a file of trajectories (.jsonl, .jsonl.gz, .jsonl.
 ITERATION_HELP = "Which iteration of the run folder. Default: the newest."
 CREDIT_HELP = "Credit rules, separated by commas (`turncredit list credit`). Default: {}."
 _TEXT_WIDTH = 46
+_PART = 9
+"""Characters of the name of a term of the advantage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,11 @@ def _state_names(rows: Sequence[CreditedTurn]) -> dict[str, str]:
     return {key: f"S{index}x{sizes[key]}" for index, key in enumerate(shared, start=1)}
 
 
-def _signed(value: float) -> Text:
+def _signed(value: float, won: bool) -> Text:
+    """Return an advantage; green praises only what was won, since less bad than the group is above zero too."""
     if abs(value) < 5e-4:
         return Text(f"{0:9.3f}", style="dim")
-    return Text(f"{value:+9.3f}", style="green" if value > 0 else "red")
+    return Text(f"{value:+9.3f}", style="red" if value < 0 else "green" if won else "")
 
 
 def _short(text: str, width: int = _TEXT_WIDTH) -> str:
@@ -132,14 +137,15 @@ def _print_identical(console: Console, copies: Sequence[Sequence[CreditedTurn]],
     rows = copies[0]
     parts = list(rows[0].parts)
     console.print(
-        f"  {'turn':>4} {'advantage':>9} {''.join(f'{name[:9]:>10}' for name in parts)}  {'state':<7} action",
+        f"  {'turn':>4} {'advantage':>9} {''.join(f'{name[:_PART]:>10}' for name in parts)}  {'state':<7} "
+        f"{'action':<34}  what followed",
         style="dim",
         soft_wrap=True,
     )
     for row in rows:
-        line = Text(f"  {row.number:>4} ").append_text(_signed(row.value)).append(" ")
+        line = Text(f"  {row.number:>4} ").append_text(_signed(row.value, row.trajectory.won)).append(" ")
         for name in parts:
-            line.append(" ").append_text(_signed(row.parts[name]))
+            line.append(" ").append_text(_signed(row.parts[name], row.trajectory.won))
         line.append(f"  {names.get(row.anchor, '-'):<7} ", style="blue")
         action = row.turn.action if row.turn.action is not None else f"{row.turn.text!r} (unparsable)"
         line.append(f"{_short(action, 34):<34}", style="" if row.turn.valid else "yellow")
@@ -153,16 +159,20 @@ def _print_identical(console: Console, copies: Sequence[Sequence[CreditedTurn]],
 
 def _print_states(console: Console, rows: Sequence[CreditedTurn], names: Mapping[str, str], most: int) -> None:
     """Print what was done in each shared state, with the mean advantage of each action."""
-    console.print("  states that several turns share, and the actions taken there:", style="dim")
+    console.print(
+        "  states that several turns share: the mean advantage of each action there, and how often it was taken",
+        style="dim",
+    )
     for key, name in itertools.islice(names.items(), most):
         members = [row for row in rows if row.anchor == key]
         console.print(f"  {name:<7}", style="blue", end="")
         console.print(f" {_short(members[0].turn.observation, 80)}", style="dim", soft_wrap=True)
+        won = any(row.trajectory.won for row in members)
         by_action: dict[str, list[float]] = {}
         for row in members:
             by_action.setdefault(row.turn.action or "(unparsable)", []).append(row.value)
         for action, values in sorted(by_action.items(), key=lambda item: -sum(item[1]) / len(item[1])):
-            line = Text(" " * 8).append_text(_signed(sum(values) / len(values)))
+            line = Text(" " * 8).append_text(_signed(sum(values) / len(values), won))
             console.print(line.append(f"  {len(values):>3} x  {_short(action, 50)}"), soft_wrap=True)
     if len(names) > most:
         console.print(f"  ... and {len(names) - most} more (--states)", style="dim")
@@ -205,6 +215,24 @@ def _print_group(
         _print_states(console, rows, names, states)
 
 
+def _columns(advantages: Advantages) -> list[TableColumn]:
+    """Return the columns of the tables of turns."""
+    turn, advantage, *others = SHOW.values()
+    parts = [replace(part_column(name), head=name[:_PART]) for name in advantages.parts]
+    return [turn, advantage, *parts, *others]
+
+
+def _verdict(groups: Sequence[Group]) -> list[str]:
+    """Return a sentence about groups in which an advantage above zero is only less bad than the others."""
+    lost = [group.task for group in groups if group.finished and not any(t.won for t in group.finished)]
+    if not lost:
+        return []
+    return [
+        f"In {len(lost)} of {len(groups)} groups no episode was won: there, an advantage above 0 is less bad than the "
+        "others, not good."
+    ]
+
+
 def show(
     path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP)],
     options: Annotated[
@@ -239,13 +267,12 @@ def show(
     for line in [str(file), *settings.describe(), *_about_members(seen)]:
         console.print(line, style="dim", soft_wrap=True)
     for rule in settings.rules:
-        console.print(
-            f"advantages by {rule} (S1x16: a state that 16 turns share, -: a state of one turn)",
-            style="dim",
-            soft_wrap=True,
-        )
+        console.print(f"advantages by {rule}", style="dim", soft_wrap=True)
         advantages = settings.advantages(rule, steps)
         for group in groups[:limit]:
             _print_group(console, group, settings, advantages, states, seen.masked)
+        say_key(_columns(advantages))
+        for sentence in _verdict(groups[:limit]):
+            say_wrapped(sentence)
     if len(groups) > limit:
         console.print(f"{len(groups) - limit} more groups (--limit, --task)", style="dim")

@@ -1,7 +1,8 @@
 """The name that the project had before, in files that were written under it.
 
 Run folders, evaluations, archives, models and exports of that time hold ids such as "turnwise/Household-v0". Their
-readers ask `current`, and environments are looked up by `current_name`; nothing else knows the name.
+readers ask `current`, and environments are looked up by `current_name`. What an id draws has kept its random numbers,
+whose keys had the name in them (`random_key`). Nothing else knows the name.
 
 Not included: variables, entry-point groups and modules of that name, since nothing was published under it.
 """
@@ -10,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-__all__ = ["FORMER", "current", "current_name"]
+__all__ = ["FORMER", "current", "current_name", "random_key"]
 
 T = TypeVar("T")
 
@@ -53,3 +54,12 @@ def _current(content: object) -> object:
     if isinstance(content, Mapping):
         return {_NAME if key == FORMER else key: _current(value) for key, value in content.items()}
     return [_current(value) for value in content] if isinstance(content, list) else content
+
+
+def random_key(name: str) -> str:
+    """Return a name as the keys of random numbers have it: under another one, an id would be another episode.
+
+    >>> random_key("org.turncredit.mail"), random_key("org.example.water")
+    ('org.turnwise.mail', 'org.example.water')
+    """
+    return name.replace(_NAME, FORMER)

@@ -6,7 +6,7 @@ The input is the table of `turncredit.ablation.results`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,20 @@ from rich.table import Table
 from turncredit.report.figures import Estimate, save_curves_and_dots
 from turncredit.report.number_text import duration
 from turncredit.report.plots import Curve
+from turncredit.report.table_columns import (
+    ABLATION,
+    BY_SEED,
+    DIAGNOSTICS,
+    TESTS,
+    TESTS_NOTE,
+    TableColumn,
+    filled,
+    markdown_key,
+)
 
 if TYPE_CHECKING:
     from turncredit.ablation.results import ResultTable
 
-HEAD = ("arm", "mean over seeds", "seeds", "all episodes", "gain above the warm start", "against {}", "verdict")
 SMOOTH = 10
 """Training curves are averaged over one in this many of their iterations."""
 
@@ -65,9 +74,32 @@ def rows(results: ResultTable) -> list[tuple[str, ...]]:
     return lines
 
 
+def ablation_verdict(results: ResultTable) -> str:
+    """Return in a sentence or two which arms differ from the reference beyond the noise."""
+    reference, comparisons = next(iter(results["arms"])), results["comparisons"]
+    if not comparisons:
+        return "No arm has finished a seed that the reference finished too, so nothing is compared."
+    beyond = [pair for pair in comparisons if pair["verdict"].endswith("beyond the noise")]
+    policies = [pair["arm"] for pair in comparisons if pair["verdict"].endswith("these policies differ")]
+    seeds = max(len(pair["seeds"]) for pair in comparisons)
+    sentences = [
+        f"{pair['arm']} is {pair['verdict'].partition(',')[0]} than {reference} beyond the noise: "
+        f"{interval(pair['difference'], signed=True)} points."
+        for pair in beyond
+    ]
+    if not beyond:
+        noise = "one seed says nothing about training again" if seeds == 1 else f"{seeds} seeds"
+        sentences.append(f"No arm differs from {reference} beyond the noise of training ({noise}).")
+    if policies:
+        sentences.append(
+            f"These policies differ from it on other tasks, but may not if trained again: {', '.join(policies)}."
+        )
+    return " ".join(sentences)
+
+
 def terminal_table(results: ResultTable) -> Table:
     """Return the main table for the terminal."""
-    return plain_table(_head(results), rows(results), left={0, 6})
+    return plain_table([column.head for column in main_columns(results)], rows(results), left={0, 6})
 
 
 def plain_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collection[int]) -> Table:
@@ -86,9 +118,9 @@ def plain_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: Colle
     return table
 
 
-def _head(results: ResultTable) -> list[str]:
-    reference = next(iter(results["arms"]))
-    return [name.format(reference) for name in HEAD]
+def main_columns(results: ResultTable) -> list[TableColumn]:
+    """Return the columns of the main table."""
+    return list(filled(ABLATION, reference=next(iter(results["arms"]))).values())
 
 
 def grid(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -112,50 +144,24 @@ def markdown(results: ResultTable, picture: str = "") -> str:
     notes = [*results["remarks"], *_unfinished(results)]
     parts += ["".join(f"- {note}\n" for note in notes)] if notes else []
     parts.append("## Success after training, in per cent\n")
-    parts.append(grid(_head(results), rows(results)))
-    parts.append(LEGEND.format(reference=next(iter(results["arms"]))))
+    parts.append(_explained(main_columns(results), rows(results)))
+    parts.append(f"**{ablation_verdict(results)}**\n")
     if results["comparisons"]:
-        parts += ["## Tests\n", grid(TEST_HEAD, [_tests(comparison) for comparison in results["comparisons"]]), TESTS]
+        tests = [_tests(comparison) for comparison in results["comparisons"]]
+        parts += ["## Tests\n", _explained(TESTS.values(), tests, TESTS_NOTE)]
     if picture:
         parts.append(f"![success while training and after it]({picture})\n")
-    parts += ["## Diagnostics, in per cent\n", _diagnostics(results), DIAGNOSED]
+    parts += ["## Diagnostics, in per cent\n", _diagnostics(results)]
     parts += ["## Seed by seed\n", _by_seed(results)]
     versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
     parts.append(f"Python {results['python']}, {versions}; {results['platform']}.\n")
     return "\n".join(parts)
 
 
-LEGEND = """\
-*Mean over seeds*: the mean of the seeds' success rates with a 95 % t-interval (Wilson's where all seeds have the same
-rate), which predicts another seed on these tasks. *All episodes*: the episodes of all seeds together with Wilson's 95 %
-interval (won/played), which predicts these policies on other tasks and ignores that seeds differ. *Gain* and *against
-{reference}*: percentage points, paired by seed, with a 95 % t-interval over seeds. The verdict is that of the corrected
-tests below at the 5 % level.
-"""
-TEST_HEAD = (
-    "arm",
-    "seed by seed: only reference / only arm won (McNemar p)",
-    "over tasks",
-    "Holm",
-    "over seeds",
-    "Holm",
-    "sign flips over seeds (smallest possible)",
-)
-TESTS = """\
-Two-sided p-values. *McNemar*: exact, within one seed, on the same tasks; not corrected. *Over tasks*: sign-flip
-permutation test that flips all seeds' differences of a task together: would these policies differ on other tasks? *Over
-seeds*: paired t-test of the seeds' differences: would the arms differ if they were trained again? *Holm*: corrected for
-the number of arms. The verdict "beyond the noise" requires a corrected p-value over seeds below 0.05.
-"""
-DIAGNOSED = """\
-Means over iterations and seeds; each arm is measured on the episodes of its own policy. *Step-level signal*: turns
-whose advantage has a nonzero term of its own beside that of the trajectory, as the rule reports it (0 for rules
-without such a term). *Within trajectories*: share of the variance of the advantages between turns of the same
-episode, including penalties for invalid actions. *Shared states*: turns in a state that another trajectory of the
-group also visited. *After the first turn*: the same without the first turns of episodes, which all begin in one state.
-*Groups of one*: states that only one trajectory of the group visited. *Zero variance*: groups whose episodes all had
-the same reward. *Won*: episodes while training. *Turns per episode*: a mean, not a share.
-"""
+def _explained(columns: Iterable[TableColumn], lines: Sequence[Sequence[str]], *further: str) -> str:
+    """Return a table in Markdown, and what its columns mean."""
+    shown = list(columns)
+    return f"{grid([column.head for column in shown], lines)}\n{markdown_key(shown, *further)}"
 
 
 def _time(results: ResultTable) -> str:
@@ -195,23 +201,13 @@ def _tests(comparison: ResultTable) -> list[str]:
 
 
 def _diagnostics(results: ResultTable) -> str:
-    columns = {
-        "step_signal": "step-level signal",
-        "turn_share": "within trajectories",
-        "shared_turns": "shared states",
-        "shared_later_turns": "after the first turn",
-        "singleton_states": "groups of one",
-        "no_variance_groups": "zero variance",
-        "unparsable": "unparsable",
-        "inadmissible": "inadmissible",
-        "success": "won",
-    }
+    shares = [key for key in DIAGNOSTICS if key not in ("arm", "turns")]
     lines = []
     for name, arm in results["arms"].items():
-        shares, turns = arm["diagnostics"], arm["diagnostics"]["turns"]
-        length = "–" if turns is None else f"{turns:.1f}"
-        lines.append([name, *(per_cent(shares[key]) for key in columns), length])
-    return grid(["arm", *columns.values(), "turns per episode"], lines)
+        measured = arm["diagnostics"]
+        length = "–" if measured["turns"] is None else f"{measured['turns']:.1f}"
+        lines.append([name, *(per_cent(measured[key]) for key in shares), length])
+    return _explained(DIAGNOSTICS.values(), lines)
 
 
 def _by_seed(results: ResultTable) -> str:
@@ -221,7 +217,7 @@ def _by_seed(results: ResultTable) -> str:
     for seed in map(str, results["seeds"]):
         entries = [arm["seeds"][seed] for arm in everyone]
         lines.append([seed, *(per_cent(e["success"]["value"]) if "success" in e else e["state"] for e in entries)])
-    return grid(head, lines)
+    return f"{grid(head, lines)}\n{markdown_key(BY_SEED.values())}"
 
 
 # ---- the figure ----

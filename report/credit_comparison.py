@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 RULES = "gigpo,hgpo,salt,grpo"
 """Rules that are compared where none are named; the run's own rule comes before them."""
+REFERENCE = "grpo"
+"""The rule that others are compared with, if it is one of them; else the first one."""
+COUNTS = (
+    "groups",
+    "groups_of_one",
+    "groups_without_spread",
+    "step_groups",
+    "step_groups_of_one",
+    "step_groups_without_spread",
+)
+"""What rules report that is shown."""
+NEAR = 0.95
+"""Correlation from which no rule was ever better than the other in our ablations (docs/results.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,40 @@ class RuleComparison:
     steps: Steps = field(repr=False)
     results: Mapping[str, Advantages] = field(repr=False)
 
+    @property
+    def same_as(self) -> dict[str, str]:
+        """For each rule the first one that gives the same numbers: the same advantages, and the same counts."""
+        same: dict[str, str] = {}
+        for name in self.numbers:
+            distinct = (earlier for earlier in same if same[earlier] == earlier)
+            same[name] = next((earlier for earlier in distinct if self._equal(name, earlier)), name)
+        return same
+
+    def _equal(self, first: str, second: str) -> bool:
+        import numpy as np
+
+        left, right = self.results[first], self.results[second]
+        close = bool(np.allclose(left.values, right.values, rtol=0.0, atol=1e-9))
+        equal = close and bool((left.keep == right.keep).all() and (left.weight == right.weight).all())
+        return equal and _counts(self.numbers[first]) == _counts(self.numbers[second])
+
+    @property
+    def verdict(self) -> str:
+        """A sentence about rules that can hardly train different policies; "" for a single rule."""
+        same_as = self.same_as
+        names = [name for name, first in same_as.items() if name == first]
+        if len(names) < 2:
+            return "All rules give the same numbers here." if len(self.numbers) > 1 else ""
+        reference = same_as.get(REFERENCE, names[0])
+        row = self.correlation[reference]
+        others = [(name, row[name]) for name in names if name != reference]
+        near = [name for name, value in others if value is not None and value >= NEAR]
+        if not near:
+            return f"No rule agrees with {reference} to {NEAR:g} or more: they may train different policies."
+        return f"With a correlation of {NEAR:g} or more, these can hardly train another policy than {reference}: " + (
+            f"{', '.join(near)}."
+        )
+
     def as_dict(self) -> dict[str, object]:
         """Return the comparison as plain values for JSON."""
         return {
@@ -85,6 +132,8 @@ class RuleComparison:
             "rules": {name: asdict(numbers) for name, numbers in self.numbers.items()},
             "correlation": {name: dict(row) for name, row in self.correlation.items()},
             "left_out": dict(self.left_out),
+            "same_as": self.same_as,
+            "verdict": self.verdict,
         }
 
 
@@ -166,6 +215,11 @@ def advantages_of(steps: Steps, settings: CreditSettings) -> tuple[dict[str, Adv
     if not results:
         raise ReportError(f"no credit rule can be applied to these trajectories: {'; '.join(left_out.values())}")
     return results, left_out
+
+
+def _counts(numbers: RuleStatistics) -> tuple[object, ...]:
+    """Return what a rule says beside its advantages."""
+    return round(numbers.step_signal, 9), *(numbers.report.get(key) for key in COUNTS)
 
 
 def _statistics(steps: Steps, result: Advantages) -> RuleStatistics:

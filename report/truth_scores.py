@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from turncredit.report.credit_comparison import advantages_of
+from turncredit.report.credit_comparison import REFERENCE, advantages_of
 from turncredit.report.credit_settings import CreditSettings
 from turncredit.report.errors import ReportError
 
 if TYPE_CHECKING:
     from turncredit.credit import Advantages, Steps
     from turncredit.credit.truth import Density, Interval, TrueCredit
+    from turncredit.credit.truth.metrics import Draws
     from turncredit.training.truth.measuring import TruthTable
 
-GradientScores = Callable[[Mapping[str, "Advantages"], "TrueCredit"], Mapping[str, Mapping[str, "Interval"]]]
+GradientScores = Callable[[Mapping[str, "Advantages"], "TrueCredit"], Mapping[str, Mapping[str, "Draws"]]]
 """Returns the measures of the second family of each rule; see `turncredit.training.truth.gradients`."""
 
 ENOUGH = 0.5
@@ -24,12 +25,26 @@ ENOUGH = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RuleTruth:
-    """A rule beside the truth: `rank_true` is `rank` without the noise of the truth, an estimate."""
+    """A rule beside the truth.
+
+    `rank_true` is `rank` without the noise of the truth, an estimate. `differences` are the scores minus those of the
+    reference, paired, with intervals that hold for all rules at once; the reference has none. `same_as` names the rule
+    whose row stands for this one, since it says a positive multiple of the same; for most rules that is itself.
+    """
 
     name: str
     scores: Mapping[str, Interval]
     rank_true: float | None
+    differences: Mapping[str, Interval]
+    same_as: str
     advantages: Advantages = field(repr=False)
+
+    def beyond_noise(self, measure: str) -> bool:
+        """Return whether a measure differs from that of the reference beyond the noise."""
+        difference = self.differences.get(measure)
+        if difference is None or difference.low is None or difference.high is None:
+            return False
+        return difference.low > 0.0 or difference.high < 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +52,7 @@ class TruthScores:
     """Rules against the truth, best first; `left_out` says why a rule is missing."""
 
     rules: tuple[RuleTruth, ...]
+    reference: str
     left_out: Mapping[str, str]
     reliability: float | None
     density: Density
@@ -54,6 +70,21 @@ class TruthScores:
     def enough(self) -> bool:
         """Whether there are forks enough for the order of the rules to mean something."""
         return self.reliability is not None and self.reliability >= ENOUGH
+
+    @property
+    def rows(self) -> tuple[RuleTruth, ...]:
+        """One rule for all that say the same, the reference first, then best first."""
+        rows = [rule for rule in self.rules if rule.same_as == rule.name]
+        return tuple(sorted(rows, key=lambda rule: rule.name != self.reference))
+
+    @property
+    def same(self) -> dict[str, list[str]]:
+        """The rules that say the same as that of a row, by its name."""
+        return {
+            row.name: names
+            for row in self.rows
+            if (names := [rule.name for rule in self.rules if rule.same_as == row.name != rule.name])
+        }
 
     def as_dict(self) -> dict[str, object]:
         """Return the scores as plain values for JSON, and the truth turn by turn."""
@@ -76,6 +107,12 @@ class TruthScores:
             "density": asdict(self.density),
             "rules": {
                 rule.name: {name: asdict(score) for name, score in rule.scores.items()} | {"rank_true": rule.rank_true}
+                for rule in self.rules
+            },
+            "reference": self.reference,
+            "same_as": {rule.name: rule.same_as for rule in self.rules},
+            "differences": {
+                rule.name: {name: asdict(difference) for name, difference in rule.differences.items()}
                 for rule in self.rules
             },
             "left_out": dict(self.left_out),
@@ -114,24 +151,30 @@ def score_rules(
         ReportError: there is no truth, or no rule can be applied.
     """
     from turncredit.agents.steps import steps_of
-    from turncredit.credit.truth import density, identification, reliability
+    from turncredit.credit.truth import density, reliability
 
     steps = steps_of(table.groups, anchor=settings.anchor, only_common=True)
     truth = table.estimate(gamma, invalid_penalty)
     if not truth.known.any():
         raise ReportError("no turn has two forks on either side, so there is no truth to compare with")
     results, left_out = advantages_of(steps, settings)
-    more = {} if gradients is None else gradients(results, truth)
+    reference = REFERENCE if REFERENCE in results else next(iter(results))
+    same_as = _same_as(results, truth, reference)
+    single = {name: result for name, result in results.items() if same_as[name] == name}
+    draws = _draws(single, truth, steps, gradients)
+    differences = _differences(draws, reference)
     reached = reliability(truth)
     rules = []
     for name, result in results.items():
-        scores = identification(result.values * result.keep, truth, steps.task, steps.trajectory)
+        row = same_as[name]
+        scores = {measure: measured.interval for measure, measured in draws[row].items()}
         rank = scores["rank"].value
         true = None if rank is None or reached is None or reached <= 0 else rank / reached**0.5
-        rules.append(RuleTruth(name, {**scores, **more.get(name, {})}, true, result))
+        rules.append(RuleTruth(name, scores, true, differences[row], row, result))
     rules.sort(key=_order)
     return TruthScores(
         rules=tuple(rules),
+        reference=reference,
         left_out=left_out,
         reliability=reached,
         density=density(truth),
@@ -144,6 +187,48 @@ def score_rules(
         truth=truth,
         steps=steps,
     )
+
+
+def _same_as(results: Mapping[str, Advantages], truth: TrueCredit, reference: str) -> dict[str, str]:
+    """Return for each rule the one whose row stands for it, by what they say about the turns that are measured."""
+    from turncredit.credit.truth import same_rules
+
+    measured = truth.known
+    columns = {}
+    for name in sorted(results, key=lambda name: name != reference):
+        result = results[name]
+        values = result.values * result.keep
+        columns[name] = [values[measured], (values * result.weight)[measured]]
+    return same_rules(columns)
+
+
+def _draws(
+    results: Mapping[str, Advantages], truth: TrueCredit, steps: Steps, gradients: GradientScores | None
+) -> dict[str, dict[str, Draws]]:
+    """Return every measure of every rule in the draws of the bootstrap, which are the same for all rules."""
+    from turncredit.credit.truth.metrics import identification_draws
+
+    more = {} if gradients is None else gradients(results, truth)
+    return {
+        name: {
+            **identification_draws(result.values * result.keep, truth, steps.task, steps.trajectory),
+            **more.get(name, {}),
+        }
+        for name, result in results.items()
+    }
+
+
+def _differences(draws: Mapping[str, Mapping[str, Draws]], reference: str) -> dict[str, dict[str, Interval]]:
+    """Return the differences to the reference by rule and measure."""
+    from turncredit.credit.truth import paired_differences
+
+    differences: dict[str, dict[str, Interval]] = {name: {} for name in draws}
+    for measure in draws[reference]:
+        for name, difference in paired_differences(
+            {name: measures[measure] for name, measures in draws.items()}, reference
+        ).items():
+            differences[name][measure] = difference
+    return differences
 
 
 def return_options(settings: CreditSettings, rules: Sequence[str]) -> tuple[float, float]:

@@ -31,7 +31,6 @@ ARCHIVE = ROOT / "docs" / "recorded_runs" / "staleness-by-turn-trial-2.tar.xz"
 HOUSEHOLD = "turncredit/Household-v0"
 MAY_NAME_IT = {
     "package/former_name.py": "the one mapping",
-    "envs/code/generator/tasks.py": "a seed: another one would draw other tasks",
     "tests/test_former_name.py": "the archives and files of before",
     "CHANGELOG.md": "says that the name changed",
 }

@@ -64,7 +64,7 @@ def credit(
     """Compare credit rules on stored trajectories: where each sees a difference, and where they agree.
 
     Rules, options and the anchor default to those of the run that the trajectories belong to. With --truth, they are
-    compared with what the turns were worth: `truth.reliability=0.8`, `truth.turns=200000` and others (docs/credit.md)
+    compared with what the turns were worth: `truth.reliability=0.8`, `truth.turns=200000` and others (docs/truth.md)
     say how much is played.
     """
     if truth:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from turncredit.cli.console import out
+from turncredit.cli.tables import say_key, say_wrapped
+from turncredit.report.credit_comparison import COUNTS
 from turncredit.report.number_text import percent
+from turncredit.report.table_columns import CORRELATION, CREDIT
 
 if TYPE_CHECKING:
     from turncredit.agents.steps import Anchor
     from turncredit.report.credit_comparison import RuleComparison, RuleStatistics, TrajectoryFacts
 
-_REPORTED = {
-    "groups": "groups",
-    "groups_of_one": "  of one",
-    "groups_without_spread": "  zero variance",
-    "step_groups": "state groups",
-    "step_groups_of_one": "  of one",
-    "step_groups_without_spread": "  zero variance",
-}
+_BELOW = {"step_signal", "dropped", "spread", "least", "most", *(key for key in COUNTS if not key.endswith("groups"))}
+"""Rows that belong to the one above."""
 _CELL = 11
 
 
@@ -32,18 +28,29 @@ def print_comparison(comparison: RuleComparison, settings: Sequence[str], anchor
     for line in settings:
         console.print(line, style="dim", soft_wrap=True)
     for line in _sentences(comparison.facts, anchor):
-        console.print(textwrap.fill(line, console.width, subsequent_indent="  "), soft_wrap=True)
+        say_wrapped(line, indent="  ")
     console.print()
-    names = list(comparison.numbers)
-    columns = max(1, (console.width - 24) // (_CELL + 1))
-    for begin in range(0, len(names), columns):
-        console.print(_statistics_table({name: comparison.numbers[name] for name in names[begin : begin + columns]}))
+    same_as = comparison.same_as
+    names = [name for name in comparison.numbers if same_as[name] == name]
+    columns = max(1, (console.width - 25) // (_CELL + 1))
+    rows = _rows([comparison.numbers[name] for name in names])
+    parts = [names[begin : begin + columns] for begin in range(0, len(names), columns)]
+    for part in parts:
+        console.print(_statistics_table({name: comparison.numbers[name] for name in part}, rows))
         console.print()
+    say_key(CREDIT[key] for key in rows)
+    console.print()
+    for name in names:
+        equal = [other for other, first in same_as.items() if first == name != other]
+        if equal:
+            say_wrapped(f"the same numbers as {name}: {', '.join(equal)}.", "dim")
     if len(names) > 1:
-        console.print("correlation of the advantages over turns", style="dim")
-        for begin in range(0, len(names), columns):
-            console.print(_correlation_table(comparison, names[begin : begin + columns]))
+        for part in parts:
+            console.print(_correlation_table(comparison, names, part))
             console.print()
+        say_key(CORRELATION.values())
+    if comparison.verdict:
+        say_wrapped(comparison.verdict, "bold")
 
 
 def _sentences(facts: TrajectoryFacts, anchor: Anchor) -> list[str]:
@@ -62,36 +69,55 @@ def _sentences(facts: TrajectoryFacts, anchor: Anchor) -> list[str]:
     ]
 
 
-def _table_of(names: Sequence[str]) -> Table:
+def _table_of(names: Sequence[str], head: str = "") -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("", no_wrap=True, min_width=22)
+    table.add_column(head, min_width=24, max_width=24)
     for name in names:
         table.add_column(name, justify="right", min_width=_CELL, overflow="fold")
     return table
 
 
-def _statistics_table(numbers: Mapping[str, RuleStatistics]) -> Table:
+def _counted(key: str) -> Callable[[RuleStatistics], str]:
+    """Return what writes a count that not all rules report."""
+
+    def cell(rule: RuleStatistics) -> str:
+        return f"{rule.report[key]:.0f}" if key in rule.report else "-"
+
+    return cell
+
+
+_CELLS: Mapping[str, Callable[[RuleStatistics], str]] = {
+    "signal": lambda n: percent(n.signal),
+    "step_signal": lambda n: percent(n.step_signal),
+    "dropped": lambda n: str(n.dropped),
+    **{key: _counted(key) for key in COUNTS},
+    "mean": lambda n: f"{n.mean:+.3f}",
+    "spread": lambda n: f"{n.spread:.3f}",
+    "least": lambda n: f"{n.least:+.3f}",
+    "most": lambda n: f"{n.most:+.3f}",
+}
+"""Rows of the table of statistics."""
+
+
+def _rows(rules: Sequence[RuleStatistics]) -> list[str]:
+    """Return the rows in which a rule has a number."""
+    absent = {key for key in COUNTS if not any(key in rule.report for rule in rules)}
+    if not any(rule.dropped for rule in rules):
+        absent.add("dropped")
+    return [key for key in _CELLS if key not in absent]
+
+
+def _statistics_table(numbers: Mapping[str, RuleStatistics], rows: Sequence[str]) -> Table:
     table = _table_of(list(numbers))
-
-    def row(title: str, cell: Callable[[RuleStatistics], str]) -> None:
-        table.add_row(title, *(cell(n) for n in numbers.values()))
-
-    row("turns with an advantage", lambda n: percent(n.signal))
-    row("  with step-level signal", lambda n: percent(n.step_signal))
-    if any(n.dropped for n in numbers.values()):
-        row("  dropped from the loss", lambda n: str(n.dropped))
-    for key, title in _REPORTED.items():
-        if any(key in n.report for n in numbers.values()):
-            row(title, lambda n, key=key: f"{n.report[key]:.0f}" if key in n.report else "-")  # type: ignore[misc]
-    row("mean advantage", lambda n: f"{n.mean:+.3f}")
-    row("  standard deviation", lambda n: f"{n.spread:.3f}")
-    row("  minimum", lambda n: f"{n.least:+.3f}")
-    row("  maximum", lambda n: f"{n.most:+.3f}")
+    for key in rows:
+        title = f"{'  ' if key in _BELOW else ''}{CREDIT[key].head}"
+        table.add_row(title, *(_CELLS[key](rule) for rule in numbers.values()))
     return table
 
 
-def _correlation_table(comparison: RuleComparison, columns: Sequence[str]) -> Table:
-    table = _table_of(columns)
-    for rule, row in comparison.correlation.items():
-        table.add_row(rule, *("-" if row[two] is None else f"{row[two]:+.3f}" for two in columns))
+def _correlation_table(comparison: RuleComparison, rows: Sequence[str], columns: Sequence[str]) -> Table:
+    table = _table_of(columns, CORRELATION["correlation"].head)
+    for rule in rows:
+        values = [comparison.correlation[rule][name] for name in columns]
+        table.add_row(rule, *("-" if value is None else f"{value:+.3f}" for value in values))
     return table

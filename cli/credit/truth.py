@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,23 +12,24 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-from rich.table import Table
 
 from turncredit.cli.console import err, out, say, say_json, warn
+from turncredit.cli.credit.truth_tables import truth_tables
 from turncredit.cli.errors import INTERRUPTED, UserError
 from turncredit.cli.options import Options, parse_options
 from turncredit.cli.players import load_player, take_options
 from turncredit.cli.playing.recorded_player import player_of
+from turncredit.cli.tables import print_table, say_wrapped
 from turncredit.registry import suggest
 from turncredit.report.credit_settings import credit_settings
 from turncredit.report.number_text import count, duration, percent
 from turncredit.report.stored_groups import read_groups, require_turns
 from turncredit.report.truth_picture import check_truth_picture, save_truth_picture
 from turncredit.report.truth_scores import GradientScores, TruthScores, return_options, score_rules
+from turncredit.report.truth_verdict import truth_verdict
 
 if TYPE_CHECKING:
     from turncredit.agents.trajectory import Group, Turn
-    from turncredit.credit.truth import Interval
     from turncredit.evaluation.stored_rollouts import RolloutRecord
     from turncredit.training.config.run import Run
     from turncredit.training.loaded_agent import LoadedAgent
@@ -38,18 +40,7 @@ _PREFIX = "truth."
 _OPTIONS = ("reliability", "turns", "early", "trajectories", "env", "chance", "gradients")
 """What `truth.KEY=VALUE` may set."""
 
-_COLUMNS = {
-    "rank": "rank",
-    "within": "within",
-    "sign": "sign",
-    "leak": "leak",
-    "error": "error",
-    "direction": "direct.",
-    "noise": "noise",
-    "agreement": "agree.",
-}
-"""Measures and the heads of their columns."""
-
+_LACKS = re.compile(r"needs the column '(\w+)'")
 _SMALL_MODEL = 50_000_000
 """Parameters of a model above which gradients of every turn are computed only when asked for."""
 
@@ -116,7 +107,8 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     if request.picture is not None:
         save_truth_picture(scores, request.picture)
     if request.as_json:
-        say_json({"file": str(file), "forks_file": str(forks.path), **scores.as_dict()})
+        about = {"file": str(file), "forks_file": str(forks.path), "verdict": truth_verdict(scores)}
+        say_json({**about, **scores.as_dict()})
     else:
         print_scores(scores, file, truth_file(file))
 
@@ -344,64 +336,39 @@ class ForkProgress:
 
 
 def print_scores(scores: TruthScores, file: Path, forks: Path) -> None:
-    """Print the table of rules, best first, and how to read it."""
+    """Print the table of rules, the reference first, how to read it, and what it says."""
     reached = "unknown" if scores.reliability is None else f"{scores.reliability:.2f}"
     say(f"{file}; forks in {forks.name}", "dim")
-    say(
+    say_wrapped(
         f"{scores.turns:,} turns, {scores.forks:,} forks of {scores.histories:,} histories, discount {scores.gamma:g}, "
         f"penalty {scores.invalid_penalty:g}; reliability of the truth {reached}"
     )
-    say(
+    say_wrapped(
         f"{percent(scores.density.significant)} of the turns have an advantage beyond two standard errors; the top "
         f"tenth holds {percent(scores.density.top_tenth)} of all |advantage|"
     )
-    for table in _tables(scores, out().width):
-        out().print(table)
+    for table in truth_tables(scores, out().width):
         say()
-    for reason in sorted({reason.split(";")[0] for reason in scores.left_out.values()}):
-        names = [name for name, why in scores.left_out.items() if why.split(";")[0] == reason]
-        say(f"left out: {', '.join(names)} ({reason})", "dim")
-    if not scores.enough:
-        warn(f"the reliability is {reached}, below 0.5: K is too small for the order of the rules to mean much")
+        print_table(table.table, table.columns, *table.notes)
+    say()
+    for name, names in scores.same.items():
+        say_wrapped(f"the same as {name} here, but for a positive factor: {', '.join(names)}.", "dim")
+    for line in _left_out(scores.left_out):
+        say_wrapped(line, "dim")
+    say_wrapped(truth_verdict(scores), "bold" if scores.enough else "bold yellow")
 
 
-def _tables(scores: TruthScores, width: int) -> list[Table]:
-    """Return the table of rules, cut into several of as many columns as have room."""
-    names = [name for name in _COLUMNS if any(name in rule.scores for rule in scores.rules)]
-    columns: list[tuple[str, list[str], str]] = []
-    for name in names:
-        cells = [_cell(rule.scores.get(name)) for rule in scores.rules]
-        columns.append((_COLUMNS[name], cells, f"{scores.rules[0].scores[name].n:,}"))
-        if name == "rank":
-            true = ["-" if rule.rank_true is None else f"{rule.rank_true:.2f}" for rule in scores.rules]
-            columns.append(("true", true, ""))
-    names = [rule.name for rule in scores.rules]
-    room, tables = width - max(map(len, [*names, "rule"])) - 1, list[list[tuple[str, list[str], str]]]()
-    left = 0
-    for column in columns:
-        size = max(map(len, [column[0], *column[1]])) + 1
-        if not tables or size > left:
-            tables.append([])
-            left = room
-        tables[-1].append(column)
-        left -= size
-    return [_table(names, part) for part in tables]
-
-
-def _table(names: Sequence[str], columns: Sequence[tuple[str, list[str], str]]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("rule", no_wrap=True)
-    for head, *_ in columns:
-        table.add_column(head, justify="right", no_wrap=True)
-    for row, name in enumerate(names):
-        table.add_row(name, *(cells[row] for _, cells, _ in columns))
-    table.add_row("n", *(number for *_, number in columns), style="dim")
-    return table
-
-
-def _cell(score: Interval | None) -> str:
-    if score is None or score.value is None:
-        return "-"
-    if score.low is None or score.high is None:
-        return f"{score.value:.2f}"
-    return f"{score.value:.2f} [{score.low:.2f},{score.high:.2f}]"
+def _left_out(reasons: Mapping[str, str]) -> list[str]:
+    """Return why rules are left out: one line for all that lack a column, and one for each other reason."""
+    lacking: dict[str, list[str]] = {}
+    lines = []
+    for name, reason in reasons.items():
+        column = _LACKS.search(reason)
+        if column is None:
+            lines.append(f"left out: {name} ({reason})")
+        else:
+            lacking.setdefault(column[1], []).append(name)
+    if lacking:
+        columns = "; ".join(f"{column}: {', '.join(names)}" for column, names in sorted(lacking.items()))
+        lines.append(f"left out, since these trajectories lack a column (docs/credit.md): {columns}")
+    return lines

@@ -6,6 +6,7 @@ Like the rest of `turncredit.credit` this needs numpy alone, so that other train
 
 from turncredit.credit.truth.estimates import TrueCredit, estimate, fork_return
 from turncredit.credit.truth.metrics import IDENTIFICATION, Density, Interval, density, identification, reliability
+from turncredit.credit.truth.rule_differences import paired_differences, same_rules
 
 __all__ = [
     "IDENTIFICATION",
@@ -16,5 +17,7 @@ __all__ = [
     "estimate",
     "fork_return",
     "identification",
+    "paired_differences",
     "reliability",
+    "same_rules",
 ]

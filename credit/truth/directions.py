@@ -22,9 +22,9 @@ import numpy as np
 
 from turncredit.credit.columns import Floats, Ints
 from turncredit.credit.truth.estimates import TINY
-from turncredit.credit.truth.metrics import RESAMPLES, Interval, draws_of, interval_of
+from turncredit.credit.truth.metrics import RESAMPLES, Draws, Interval, draws_of
 
-__all__ = ["DIRECTIONS", "GroupGradients", "gradient_scores"]
+__all__ = ["DIRECTIONS", "GroupGradients", "gradient_draws", "gradient_scores"]
 
 SPLITS = 64
 """Random halves over which the direction is averaged."""
@@ -92,7 +92,15 @@ DIRECTIONS: Mapping[str, Callable[[GroupGradients, Floats, np.random.Generator],
 def gradient_scores(
     gradients: Floats, rule: Floats, advantage: Floats, group: Ints, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Interval]:
-    """Return every measure of a rule's gradients with an interval that draws whole groups.
+    """Return every measure of a rule's gradients with its interval; see `gradient_draws`."""
+    draws = gradient_draws(gradients, rule, advantage, group, resamples=resamples, seed=seed)
+    return {name: measured.interval for name, measured in draws.items()}
+
+
+def gradient_draws(
+    gradients: Floats, rule: Floats, advantage: Floats, group: Ints, *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Draws]:
+    """Return every measure of a rule's gradients in each draw of a bootstrap over whole groups.
 
     Args:
         gradients: float [N, D], of each turn's log-probability.
@@ -105,11 +113,10 @@ def gradient_scores(
     has_truth = np.isfinite(advantage)
     products = GroupGradients.of(gradients, np.where(has_truth, rule, 0.0), np.where(has_truth, advantage, 0.0), group)
     weights, count = draws_of(len(products.rule), resamples, seed), len(products.rule)
-    results = {}
-    for name, measure in DIRECTIONS.items():
-        values = measure(products, weights, np.random.default_rng(seed))
-        results[name] = interval_of(values, count)
-    return results
+    return {
+        name: Draws(measure(products, weights, np.random.default_rng(seed)), count)
+        for name, measure in DIRECTIONS.items()
+    }
 
 
 def _sums(gradients: Floats, values: Floats, group: Ints) -> Floats:

@@ -25,11 +25,13 @@ __all__ = [
     "IDENTIFICATION",
     "RESAMPLES",
     "Density",
+    "Draws",
     "Interval",
     "MeasuredTurns",
     "density",
     "draws_of",
     "identification",
+    "identification_draws",
     "interval_of",
     "reliability",
 ]
@@ -47,6 +49,23 @@ class Interval:
     low: float | None
     high: float | None
     n: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws:
+    """A number in each draw of a bootstrap, float64 [1 + S]; the first draw has each unit once.
+
+    NaN where the number cannot be computed. `n` counts what it was computed from. Two rules whose draws have the same
+    seed were measured on the same units, so their draws can be paired.
+    """
+
+    values: Floats
+    n: int
+
+    @property
+    def interval(self) -> Interval:
+        """The number with its 95 % interval."""
+        return interval_of(self.values, self.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +197,15 @@ IDENTIFICATION: Mapping[str, Measure] = {"rank": rank, "within": within, "sign":
 def identification(
     rule: Floats, truth: TrueCredit, task: Ints, trajectory: Ints, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Interval]:
-    """Return every measure of a rule with its interval.
+    """Return every measure of a rule with its interval; see `identification_draws`."""
+    draws = identification_draws(rule, truth, task, trajectory, resamples=resamples, seed=seed)
+    return {name: measured.interval for name, measured in draws.items()}
+
+
+def identification_draws(
+    rule: Floats, truth: TrueCredit, task: Ints, trajectory: Ints, *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Draws]:
+    """Return every measure of a rule in each draw of a bootstrap over tasks.
 
     Args:
         rule: float64 [N], the advantages that the rule gives.
@@ -190,14 +217,14 @@ def identification(
     """
     rows = np.flatnonzero(truth.known)
     if not len(rows):
-        return {name: Interval(None, None, None, 0) for name in IDENTIFICATION}
+        return {name: Draws(np.array([np.nan]), 0) for name in IDENTIFICATION}
     _, tasks = np.unique(task[rows], return_inverse=True)
     values, advantage = np.round(rule[rows], 9), np.round(truth.advantage[rows], 9)
     turns = MeasuredTurns(
         values, advantage, truth.error[rows], tasks.reshape(-1).astype(np.int64), trajectory[rows], truth.span
     )
     weights = draws_of(int(turns.task.max()) + 1, resamples, seed)
-    return {name: interval_of(*measure(turns, weights)) for name, measure in IDENTIFICATION.items()}
+    return {name: Draws(*measure(turns, weights)) for name, measure in IDENTIFICATION.items()}
 
 
 def draws_of(count: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:

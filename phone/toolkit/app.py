@@ -24,6 +24,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
+from turncredit.former_name import random_key
 from turncredit.phone.toolkit.forms import form_values, keep_value
 from turncredit.phone.toolkit.handlers import Arguments, Do
 from turncredit.phone.toolkit.icons import ICONS
@@ -209,7 +210,7 @@ class Context:
     @property
     def random(self) -> KeyedRandom:
         """A generator for `fill`, the same for the same seed and app. A new one at each use: keep it in a name."""
-        return KeyedRandom(f"{self.phone.seed}/{self.package}")
+        return KeyedRandom(f"{self.phone.seed}/{random_key(self.package)}")
 
     @property
     def now(self) -> datetime:

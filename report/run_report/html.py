@@ -20,6 +20,7 @@ from turncredit.report.errors import ReportError
 from turncredit.report.run_report import iterations
 from turncredit.report.run_report.report_data import ReportData, open_report
 from turncredit.report.run_report.screens import Screens
+from turncredit.report.table_columns import page_columns
 
 SCRIPTS = (
     "elements.js",
@@ -29,6 +30,7 @@ SCRIPTS = (
     "intervals.js",
     "overview.js",
     "groups.js",
+    "truth.js",
     "drawn.js",
     "trajectory.js",
     "graph.js",
@@ -66,7 +68,7 @@ def page(data: Mapping[str, object], chunks: dict[str, bytes], *, live: bool = F
     values = {
         "POLICY": policy,
         "STYLE": style,
-        "DATA": escaped({**data, "live": live}),
+        "DATA": escaped({**data, "live": live, "columns": page_columns()}),
         "CHUNKS": stored,
         "SCRIPT": script,
     }

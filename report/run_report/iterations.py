@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from turncredit.report.run_report.drawn_groups import drawn_groups
 from turncredit.report.run_report.endings import ending, repeated
 from turncredit.report.run_report.revisions import Parts
+from turncredit.report.run_report.rounding import rounded_number
+from turncredit.report.run_report.truth_data import true_credit
 
 if TYPE_CHECKING:
     from turncredit.agents.steps import Anchor
@@ -32,8 +34,6 @@ LONGEST = 20_000
 
 MAX_TOKENS = 4000
 """Tokens of one prompt that the report keeps, from the first that was not in the turn before."""
-TRUTH = "truth"
-"""What the true advantages are called among the rules."""
 
 Pieces = Callable[[int], str]
 """Gives the text of a token."""
@@ -105,7 +105,7 @@ def summary(iteration: Iteration) -> Parts:
             "task": strings.number(group.task),
             "type": strings.number(next((t.task_type for t in group.trajectories if t.task_type), "")),
             "won": [None if t.stop == "error" else int(t.won) for t in group.trajectories],
-            "reward": [_number(t.reward) for t in group.trajectories],
+            "reward": [rounded_number(t.reward) for t in group.trajectories],
             "turns": [len(t.turns) for t in group.trajectories],
             "stop": [strings.number(t.stop) for t in group.trajectories],
             "ending": [strings.number(ending(t) or "") for t in group.trajectories],
@@ -131,7 +131,7 @@ def turns(iteration: Iteration, settings: CreditSettings | None, only: int | Non
     """
     strings, notes = Strings(), list[str]()
     settings = settings if settings is None or iteration.file is None else settings.of_file(iteration.file)
-    credited = _credit(iteration, settings, notes) | _truth(iteration, settings, notes)
+    credited = _credit(iteration, settings, notes) | true_credit(iteration.groups, iteration.file, settings, notes)
     anchor: Anchor = "state" if settings is None else settings.anchor
     groups = {
         str(index): {
@@ -202,8 +202,8 @@ def _member(trajectory: Trajectory, strings: Strings, credited: dict[str, Parts]
     return {
         "id": trajectory.id,
         "seed": trajectory.seed,
-        "score": _number(trajectory.score),
-        "seconds": _number(trajectory.seconds),
+        "score": rounded_number(trajectory.score),
+        "seconds": rounded_number(trajectory.seconds),
         "error": None if trajectory.error is None else _clip(trajectory.error),
         "final": strings.number(_clip(trajectory.final_observation)),
         "observation": texts([turn.observation for turn in played]),
@@ -211,7 +211,7 @@ def _member(trajectory: Trajectory, strings: Strings, credited: dict[str, Parts]
         "answer": texts([turn.text for turn in played]),
         "action": [-1 if turn.action is None else strings.number(_clip(turn.action)) for turn in played],
         "state": texts(anchors_of(trajectory, anchor)[:-1]),
-        "reward": [_number(turn.reward) for turn in played],
+        "reward": [rounded_number(turn.reward) for turn in played],
         "mark": "".join(map(_mark, played)),
         "repeat": "".join("1" if again else "0" for again in repeated(played)),
         "finish": {str(row): turn.finish for row, turn in enumerate(played) if turn.finish != "stop"},
@@ -273,37 +273,6 @@ def _credit(iteration: Iteration, settings: CreditSettings | None, notes: list[s
     return advantages
 
 
-def _truth(iteration: Iteration, settings: CreditSettings | None, notes: list[str]) -> dict[str, Parts]:
-    """Return the true advantages by trajectory, as one more rule, where `turncredit credit --truth` played forks."""
-    if settings is None or iteration.file is None:
-        return {}
-    from turncredit.agents.errors import StoreError
-    from turncredit.report.truth_scores import return_options
-    from turncredit.training.truth.fork_records import ForkFile, truth_file
-    from turncredit.training.truth.measuring import TruthTable
-
-    path = truth_file(iteration.file)
-    if not path.exists():
-        return {}
-    try:
-        forks = ForkFile.read(path)
-    except (StoreError, OSError) as error:
-        notes.append(f"the truth is left out: {error}")
-        return {}
-    table = TruthTable.of(iteration.groups, forks, chance=bool(forks.player.get("chance")))
-    truth, parts, row = table.estimate(*return_options(settings, list(settings.rules))), Parts(), 0
-    for trajectory in table.histories.trajectories:
-        mine = range(row, row + len(trajectory.turns))
-        row = mine.stop
-        columns = {"V": truth.value, "standard error": truth.error}
-        parts[trajectory.id] = {
-            "value": [_number(truth.advantage[at]) for at in mine],
-            "parts": {name: [_number(column[at]) for at in mine] for name, column in columns.items()},
-            "dropped": [],
-        }
-    return {TRUTH: parts}
-
-
 def _seen(iteration: Iteration, notes: list[str]) -> CreditedGroups | None:
     """Return what the run's credit saw of an iteration; None: all groups, as they are stored."""
     if iteration.sampling is None or iteration.file is None:
@@ -335,8 +304,8 @@ def _by_trajectory(steps: Steps, result: Advantages, masked: Collection[str]) ->
         rows.setdefault(str(result.trajectory[row]), []).append(row)
     return {
         trajectory: {
-            "value": [_number(result.values[row]) for row in mine],
-            "parts": {name: [_number(column[row]) for row in mine] for name, column in result.parts.items()},
+            "value": [rounded_number(result.values[row]) for row in mine],
+            "parts": {name: [rounded_number(column[row]) for row in mine] for name, column in result.parts.items()},
             "dropped": [index for index, row in enumerate(mine) if trajectory in masked or not result.keep[row]],
         }
         for trajectory, mine in rows.items()
@@ -355,7 +324,7 @@ def _tokens_of(trajectory: Trajectory) -> Parts:
         "same": same,
         "added": added,
         "response": [list(turn.response) for turn in trajectory.turns],
-        "logprob": [[_number(value, 3) for value in turn.logprobs] for turn in trajectory.turns],
+        "logprob": [[rounded_number(value, 3) for value in turn.logprobs] for turn in trajectory.turns],
     }
 
 
@@ -364,15 +333,6 @@ def _shared(before: tuple[int, ...], prompt: tuple[int, ...]) -> int:
     if prompt[: len(before)] == before:
         return len(before)
     return next(index for index, pair in enumerate(zip_longest(before, prompt)) if pair[0] != pair[1])
-
-
-def _number(value: float, digits: int = 4) -> float | None:
-    """Return a number with few digits; None for one that is not finite, which JSON cannot hold."""
-    value = float(value)
-    if value != value or value in (float("inf"), float("-inf")):
-        return None
-    rounded = float(f"{value:.{digits}g}")
-    return int(rounded) if rounded == int(rounded) and abs(rounded) < 1e15 else rounded
 
 
 def _clip(text: str, longest: int = LONGEST) -> str:

@@ -4,6 +4,7 @@
     event/NUMBER     one event of metrics.jsonl
     evaluation/NAME  one evaluation, episode by episode
     iteration/NUMBER outcomes of the episodes of one iteration
+    truth/NUMBER     credit rules against the truth, where forks of the iteration were played
 
 Everything that is whole is read; what is not is named in a note. Nothing outside of the folder is read, and nothing
 is written.
@@ -22,6 +23,7 @@ from turncredit.former_name import current
 from turncredit.report.errors import ReportError
 from turncredit.report.run_report import iterations
 from turncredit.report.run_report.revisions import Parts
+from turncredit.report.run_report.truth_data import truth_scores
 from turncredit.tools.bounded_input import MAX_SETTINGS, read_json, read_text
 from turncredit.training.run_folder.paths import COMMANDS, RUN_FILE, run_of
 
@@ -75,6 +77,14 @@ def iteration_stamp(file: Path) -> Stamp | None:
     return None if stamp is None else (*stamp, *((drawn and stamp_of(drawn)) or ()))
 
 
+def truth_stamp(file: Path) -> Stamp | None:
+    """Return the stamp of a file of trajectories, with that of its forks."""
+    from turncredit.training.truth.fork_records import truth_file
+
+    stamp, forks = iteration_stamp(file), stamp_of(truth_file(file))
+    return None if stamp is None or forks is None else (*stamp, *forks)
+
+
 class RunData:
     """Reads a run's folder, or one file of trajectories.
 
@@ -90,6 +100,7 @@ class RunData:
     def __init__(self, path: Path, settings: CreditSettings | None, against: tuple[Path, ...] = ()) -> None:
         self.path, self.settings, self.against = path, settings, against
         self._summaries, self._evaluations = ChangedFiles[Parts](iteration_stamp), ChangedFiles[Parts]()
+        self._truths = ChangedFiles[tuple[Parts | None, list[str]]](truth_stamp)
         if not path.exists():
             raise ReportError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
         if path.is_dir() and not any((path / name).exists() for name in (RUN_FILE, "metrics.jsonl", "trajectories")):
@@ -117,6 +128,7 @@ class RunData:
         for number, file in files.items():
             parts[f"iteration/{number}"] = summary = summary_of(self._summaries, file, number)
             notes += summary["notes"]
+            self._read_truth(file, number, parts, notes)
         if self.path.is_dir():
             self._read_events(parts)
             self._read_evaluations(self.path, "", parts, notes)
@@ -142,6 +154,21 @@ class RunData:
         for number, event in enumerate(read_events(self.path / "metrics.jsonl")):
             if event.get("phase") not in _QUIET:
                 parts[f"event/{number}"] = {key: rounded(value) for key, value in event.items()}
+
+    def _read_truth(self, file: Path, number: int, parts: Parts, notes: list[str]) -> None:
+        """Add the rules against the truth, scored again only if the episodes or their forks have changed."""
+        from turncredit.training.truth.fork_records import truth_file
+
+        if not truth_file(file).exists():
+            return
+        stamp, stored = truth_stamp(file), self._truths.get(file)
+        if stored is None:
+            problems: list[str] = []
+            scores = truth_scores(number, iterations.read(file, number).groups, file, self.settings, problems)
+            stored = self._truths.keep(file, stamp, (scores, problems))
+        notes += stored[1]
+        if stored[0] is not None:
+            parts[f"truth/{number}"] = stored[0]
 
     def _read_evaluations(self, folder: Path, prefix: str, parts: Parts, notes: list[str]) -> None:
         for file in sorted(file for file in (folder / "evaluations").glob("*.json") if file.stem.isdecimal()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group, grouped
 from turncredit.report.credit_settings import credit_settings
 from turncredit.report.run_report import iterations
-from turncredit.report.truth_scores import score_rules
+from turncredit.report.truth_scores import return_options, score_rules
+from turncredit.report.truth_verdict import truth_verdict
 from turncredit.training.truth.fork_records import ForkFile, truth_file
 from turncredit.training.truth.forking import ForkPlayer
 from turncredit.training.truth.measuring import TruthOptions, TruthTable, measure
@@ -123,6 +125,54 @@ def test_the_page_shows_forest_and_scatter(folder: Path, turncredit: Any, tab: A
     tab.select_option(".choice select", "truth")
     assert tab.locator(".strip .turn .true").count() == 0
     assert tab.locator(".strip .turn.plus").count() + tab.locator(".strip .turn.minus").count() > 0
+
+
+def test_the_page_of_the_truth_has_the_rows_the_verdict_and_a_key(
+    folder: Path, turncredit: Any, tab: Any, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    said = turncredit("report", folder, "--output", page, "--credit", "gigpo,grpo,dr_grpo,trloo")
+    assert said.code == 0, said.err
+    file = folder / "trajectories" / "000001.jsonl"
+    settings = credit_settings(file, "gigpo,grpo,dr_grpo,trloo")
+    table = TruthTable.of(iterations.read(file, 1).groups, ForkFile.read(truth_file(file)), chance=False)
+    gamma, penalty = return_options(settings, list(settings.rules))
+    scores = score_rules(table, settings, gamma=gamma, invalid_penalty=penalty)
+    tab.goto(f"{page.as_uri()}#/truth")
+    tab.wait_for_selector("table")
+    assert tab.inner_text(".verdict") == truth_verdict(scores).replace("`", "")
+    first = tab.locator("table").first
+    rules = first.locator("tbody tr td:first-child").all_inner_texts()
+    assert rules == [rule.name for rule in scores.rows]
+    assert rules[0] == "grpo"
+    for name, names in scores.same.items():
+        assert f"The same as {name} here, but for a positive factor: {', '.join(names)}." in tab.inner_text("#view")
+    key = tab.locator("p.columns").first.inner_text()
+    for head in first.locator("th").all_inner_texts():
+        assert f"{head}: " in key, head
+
+
+def test_only_what_was_won_is_plain_blue_and_no_table_is_cut_on_a_phone(
+    folder: Path, turncredit: Any, tab: Any, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    assert turncredit("report", folder, "--output", page, "--credit", "grpo,gigpo").code == 0
+    tab.set_viewport_size({"width": 390, "height": 900})
+    tab.goto(f"{page.as_uri()}#/group/1/0")
+    tab.wait_for_selector(".strip")
+    seen = 0
+    for strip in tab.locator(".strip").all():
+        above, less = strip.locator(".turn.plus").count(), strip.locator(".turn.plus.less").count()
+        assert less == (0 if strip.locator(".who.won").count() else above)
+        seen += above
+    assert seen
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    for box in tab.locator(".scroll.stacked").all():
+        assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+    legend = tab.inner_text(".plot .names")
+    counts = [int(number) for number in re.findall(r": (\d+) turn", legend)]
+    assert len(counts) == 3
+    assert sum(counts) == tab.locator(".plot circle").count()
 
 
 def test_the_best_rule_comes_first_and_those_without_a_rank_last(folder: Path) -> None:

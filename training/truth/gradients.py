@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from turncredit.agents.trajectory import Group, Turn
 from turncredit.credit.advantages import Advantages
-from turncredit.credit.truth import Interval, TrueCredit
-from turncredit.credit.truth.directions import gradient_scores
+from turncredit.credit.truth import TrueCredit
+from turncredit.credit.truth.directions import gradient_draws
+from turncredit.credit.truth.metrics import Draws
 from turncredit.training.errors import TrainingError
 
 __all__ = ["DIMENSIONS", "GradientSketch", "as_model", "gradient_measures", "turn_gradients"]
@@ -122,7 +123,7 @@ def _gradients(
 
 def gradient_measures(
     gradients: NDArray[np.float32], groups: Sequence[Group]
-) -> Callable[[Mapping[str, Advantages], TrueCredit], dict[str, dict[str, Interval]]]:
+) -> Callable[[Mapping[str, Advantages], TrueCredit], dict[str, dict[str, Draws]]]:
     """Return a function that scores the gradients of rules against those of the truth.
 
     Args:
@@ -133,9 +134,9 @@ def gradient_measures(
     group = np.repeat(np.arange(sum(map(bool, sizes))), [size for size in sizes if size])
     wide = gradients.astype(np.float64)
 
-    def scores(results: Mapping[str, Advantages], truth: TrueCredit) -> dict[str, dict[str, Interval]]:
+    def scores(results: Mapping[str, Advantages], truth: TrueCredit) -> dict[str, dict[str, Draws]]:
         return {
-            name: gradient_scores(wide, result.values * result.keep * result.weight, truth.advantage, group)
+            name: gradient_draws(wide, result.values * result.keep * result.weight, truth.advantage, group)
             for name, result in results.items()
         }
 

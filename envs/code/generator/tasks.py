@@ -21,6 +21,7 @@ from turncredit.envs.code.generator.mutations import KINDS, Mutant, mutants
 from turncredit.envs.code.task import MAIN, CallTest, CodeTask
 from turncredit.envs.errors import UnknownOption, UnknownTask
 from turncredit.envs.validation import choice
+from turncredit.former_name import random_key
 
 __all__ = ["SPLITS", "Program", "generate", "task_ids"]
 
@@ -84,7 +85,7 @@ def generate(id: str) -> CodeTask:
     level = CodeLevel.parse(text)
     if level.text != text:
         raise UnknownTask(f"unknown generated code task {id!r}; write this level as {level.text!r}")
-    rng = Random(f"turnwise/Code {id}")  # an earlier name of the project: another one would draw other tasks
+    rng = Random(random_key(f"turncredit/Code {id}"))
     for _ in range(_TRIES):
         task = _attempt(id, split, level, rng)
         if task is not None:

@@ -1,5 +1,7 @@
 // The results of an ablation: arms with their curves, paired differences, verdicts, every run, and tasks that flipped.
 
+const MAIN = ["arm", "success", "seeds", "pooled", "gain"]; // columns of the table of arms
+const PS = ["tasks", "tasks_holm", "seeds", "seeds_holm", "flips"]; // and of the tests
 const flips = { arm: "", rows: "flipped" };
 
 /** @param {Store} store */
@@ -37,8 +39,9 @@ function afterTraining(found, arms) {
   return [h("h2", {}, "After training"),
     h("p", { class: "quiet" }, "Success in per cent: the mean over seeds with its 95 % t-interval (Wilson's where all seeds are equal, or there is one), and each seed as a small circle. The line is the warm start."),
     intervals({ title: "success after training", rows, low: 0, high: Math.max(0.1, ...rows.flatMap((row) => [row.high, ...row.dots])), format: short, reference: arms[0].success.value ?? undefined }),
-    table(["arm", "mean over seeds", "seeds", "all episodes", "won", "gain above the warm start"], shown.map((arm) => [line(arm.name, 80), withInterval({ ...arm.success, ...(arm.success.low === null ? {} : { low: clip(arm.success.low), high: clip(arm.success.high) }) }, short),
-      arm.success.n, withInterval(arm.pooled, short), `${arm.pooled.k}/${arm.pooled.n}`, gain(arm)]))];
+    table(heads("ablation", MAIN), shown.map((arm) => [line(arm.name, 80), withInterval({ ...arm.success, ...(arm.success.low === null ? {} : { low: clip(arm.success.low), high: clip(arm.success.high) }) }, short),
+      arm.success.n, `${withInterval(arm.pooled, short)} (${arm.pooled.k}/${arm.pooled.n})`, gain(arm)])),
+    legendOf("ablation", MAIN)];
 }
 
 /** @param {any} found */
@@ -46,15 +49,14 @@ function differences(found) {
   const rows = /** @type {any[]} */ (found.comparisons);
   if (!rows.length) return null;
   const ends = rows.flatMap(({ difference: d }) => [d.value, d.low ?? d.value, d.high ?? d.value, 0]);
-  const several = (/** @type {any} */ one) => one.seeds.length > 1;
+  const several = (/** @type {any} */ one) => one.seeds.length > 1, words = { reference: line(found.reference, 60) };
   return [h("h2", {}, `Against ${line(found.reference, 60)}`),
     h("p", { class: "quiet" }, "Difference of success in percentage points, paired by seed, with its 95 % t-interval over seeds. Each seed is a small circle."),
     intervals({ title: "paired differences", low: Math.min(...ends), high: Math.max(...ends), format: points, reference: 0, rows: rows.map((one) => ({ name: line(one.arm, 60), value: one.difference.value,
       low: one.difference.low, high: one.difference.high, dots: one.seeds.map((/** @type {any} */ seed) => seed.difference), said: withInterval(one.difference, points) })) }),
-    table(["arm", "difference", "p over tasks", "Holm", "p over seeds", "Holm", "sign flips", "verdict"], rows.map((one) => [line(one.arm, 60), withInterval(one.difference, points), pValue(one.p_tasks), pValue(one.p_tasks_holm),
-      ...(several(one) ? [pValue(one.p_seeds), pValue(one.p_seeds_holm), `${pValue(one.p_flips)} (at least ${plain(one.smallest)})`] : ["–", "–", "–"]), h("b", {}, one.verdict)])),
-    h("p", { class: "quiet" }, "Over tasks: would these policies differ on other tasks? Over seeds: would the arms differ if they were trained again? Both two-sided; Holm: corrected for the number of arms. ",
-      "“Beyond the noise” needs a corrected p over seeds below 0.05.")];
+    table([...heads("ablation", ["arm", "difference"], words), ...heads("tests", PS), ...heads("ablation", ["verdict"])], rows.map((one) => [line(one.arm, 60), withInterval(one.difference, points), pValue(one.p_tasks), pValue(one.p_tasks_holm),
+      ...(several(one) ? [pValue(one.p_seeds), pValue(one.p_seeds_holm), `${pValue(one.p_flips)} (${plain(one.smallest)})`] : ["–", "–", "–"]), h("b", {}, one.verdict)])),
+    legendOf("ablation", ["difference"], words), legendOf("tests", PS, {}, "p-values are two-sided, smaller is more certain. “Beyond the noise” needs a corrected p over seeds below 0.05.")];
 }
 
 /** @param {Store} store @param {any} found @param {any[]} arms */
@@ -69,14 +71,10 @@ function runsTable(store, found, arms) {
 
 /** @param {any[]} arms */
 function diagnostics(arms) {
-  /** @type {[string, string][]} */
-  const columns = [["step_signal", "step-level signal"], ["turn_share", "within trajectories"], ["shared_turns", "shared states"], ["shared_later_turns", "after first turn"], ["singleton_states", "groups of one"],
-    ["no_variance_groups", "zero variance"], ["unparsable", "unparsable"], ["inadmissible", "inadmissible"], ["success", "won"]];
-  const shown = arms.filter((arm) => Object.values(arm.diagnostics).some((value) => value !== null));
-  return shown.length > 0 && [h("h2", {}, "Why"), h("p", { class: "quiet" }, "Means over iterations and seeds, of each arm's own episodes. Step-level signal: turns whose advantage has a part of their own. Within trajectories: share of the variance of advantages. ",
-    "Shared states: turns in a state that another episode of the group also visited. After first turn: the same without first turns, whose state all share. Groups of one: states that one episode visited. Zero variance: groups whose episodes all earned the same. Won: episodes while training. Turns: of an episode, on average."),
-    table(["arm", ...columns.map(([, title]) => title), "turns"],
-      shown.map((arm) => [line(arm.name, 80), ...columns.map(([key]) => percent(arm.diagnostics[key])), arm.diagnostics.turns?.toFixed(1) ?? "–"]))];
+  const shown = arms.filter((arm) => Object.values(arm.diagnostics).some((value) => value !== null)), keys = Object.keys(feed.columns.diagnostics);
+  return shown.length > 0 && [h("h2", {}, "Why"),
+    table(heads("diagnostics", keys), shown.map((arm) => [line(arm.name, 80), ...keys.slice(1, -1).map((key) => percent(arm.diagnostics[key])), arm.diagnostics.turns?.toFixed(1) ?? "–"])),
+    legendOf("diagnostics", keys)];
 }
 
 /** Tasks that one arm wins more often than another. @param {Store} store */

@@ -1,5 +1,8 @@
 // The results of a benchmark: its panels with intervals beside the baselines, and what they took.
 
+const PANEL = ["panel", "n", "success", "interval", "score"]; // columns of the table of success
+const EFFORTS = ["panel", "turns", "unparsable", "inadmissible", "truncated", "prompt_tokens", "response_tokens", "seconds", "cost"];
+
 /** @param {Store} store */
 function benchmarkPage(store) {
   const run = store.run, card = store.part("card"), panels = /** @type {any[]} */ (card.panels);
@@ -25,15 +28,16 @@ function benchmarkPage(store) {
       h("h2", {}, "Success"),
       h("p", { class: "quiet" }, "In per cent, with Wilson's 95 % interval; the mean of the panels is unweighted.", names.length ? ` The marks are those of ${names.join(", ")} on the same tasks.` : "", " A panel's name leads to its episodes."),
       intervals({ title: "success by panel", rows: [...rows, ...mean], low: 0, high: 1, format: short, names }),
-      table(["panel", "n", "success", "95 % interval", "score", ...names], played.map((panel) => [
+      table([...heads("bench", PANEL), ...names], played.map((panel) => [
         link(panel), panel.success.n, percent(panel.success.value), `${percent(panel.success.low)} – ${percent(panel.success.high)}`, plain(panel.score),
         ...names.map((name) => (panel.others[name] ? percent(panel.others[name].value) : "–"))])),
+      legendOf("bench", names.length ? [...PANEL, "others"] : PANEL, { others: names.join(", ") }),
       h("h2", {}, "Effort"),
-      h("p", { class: "quiet" }, "Shares are of turns; tokens, seconds and cost are of an episode."),
-      table(["panel", "turns", "unparsable", "inadmissible", "cut", "prompt tokens", "response tokens", "seconds", "cost"], played.map((panel) => [
+      table(heads("effort", EFFORTS), played.map((panel) => [
         link(panel), plain(panel.turns), percent(panel.unparsable), percent(panel.inadmissible), percent(panel.truncated),
         ...["prompt_tokens", "response_tokens"].map((key) => (panel[key] === null ? "–" : withShare(count(Math.round(panel[key])), panel.counted))), plain(panel.seconds),
         panel.cost === null ? "–" : withShare(plain(panel.cost), panel.priced)])),
+      legendOf("effort", EFFORTS),
     ],
     faulty.length > 0 && [h("h2", {}, "Errors"), h("p", { class: "quiet" }, "Episodes that ended as an error are in no rate and no mean."),
       table(["panel", "episodes", "why"], faulty.map((panel) => [link(panel), `${count(panel.errors)} of ${count(panel.tasks)}`, line(panel.error, 400)]), 3)],

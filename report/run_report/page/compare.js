@@ -76,7 +76,8 @@ function comparison(store, found, redraw) {
   return [
     h("div", { class: "filters" }, choice("first", names, one.name, set("first")), choice("second", names, two.name, set("second"))),
     result.pairs === 0 ? missing("The two evaluations share no task that both played without an error.") : [
-      table(["", "success", "95 % interval", "won"], [rate(line(one.name), result.k1, result.pairs), rate(line(two.name), result.k2, result.pairs)]),
+      table(["", ...heads("eval", ["success", "interval", "won"])], [rate(line(one.name), result.k1, result.pairs), rate(line(two.name), result.k2, result.pairs)]),
+      legendOf("eval", ["success", "interval", "won"]),
       h("p", { class: "verdict" }, `${result.onlySecond} tasks won only by the second, ${result.onlyFirst} only by the first; exact McNemar p=${pValue(result.p)}: ${result.p < 0.05 ? "beyond" : "within"} the noise.`),
       result.leftOut > 0 && h("p", { class: "quiet" }, `${result.leftOut} tasks are left out: only one of the two played them, or an episode failed.`),
       groups.map(([title, name, field]) => byKind(result.both, title, name, field)),
@@ -102,5 +103,6 @@ function byKind(both, title, name, field) {
     return n ? [{ cells: [line(kind) || `(no ${name})`, `${k("a")}/${n}`, `${k("b")}/${n}`, points((k("b") - k("a")) / n)], p: mcnemar(only("a", "b"), only("b", "a")) }] : [];
   });
   const corrected = holm(kinds.map(({ p }) => p));
-  return kinds.length > 1 && [h("h2", {}, title), table([name, "first", "second", "points", "McNemar p", "Holm"], kinds.map(({ cells, p }, place) => [...cells, pValue(p), pValue(corrected[place])]))];
+  return kinds.length > 1 && [h("h2", {}, title), table([name, "first", "second", ...heads("card_comparison", ["points", "p", "holm"])], kinds.map(({ cells, p }, place) => [...cells, pValue(p), pValue(corrected[place])])),
+    legendOf("card_comparison", ["points", "p", "holm"])];
 }

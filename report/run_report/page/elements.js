@@ -153,7 +153,41 @@ function table(heads, rows, texts = 1) {
       "table",
       {},
       h("thead", {}, h("tr", {}, heads.map((head, place) => h("th", kind(place), head)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, place) => h("td", kind(place), cell))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, place) => h("td", { ...kind(place), ...(typeof heads[place] === "string" ? { "data-head": heads[place] } : {}) }, cell))))),
     ),
   );
+}
+
+/** Return a table whose rows are cards on a narrow screen, so that no column is cut. @param {HTMLElement} shown */
+function stacked(shown) {
+  shown.classList.add("stacked");
+  return shown;
+}
+
+/** Return a text whose words in backticks are code. @param {string} text */
+function coded(text) {
+  return text.split("`").map((words, place) => (place % 2 ? h("code", {}, visible(words)) : visible(words)));
+}
+
+/**
+ * Return the heads of the columns of a table.
+ * @param {string} name of the table @param {string[]} keys of its columns @param {Record<string, string>} [words] what
+ *   stands for names in braces
+ */
+function heads(name, keys, words = {}) {
+  return keys.map((key) => inWords(feed.columns[name][key][0], words));
+}
+
+/**
+ * Return what the columns of a table mean, and which direction is good, as in the terminal.
+ * @param {string} name @param {string[]} keys @param {Record<string, string>} [words] @param {string} [further]
+ */
+function legendOf(name, keys, words = {}, further = "") {
+  const texts = keys.map((key) => feed.columns[name][key]).filter(([head]) => head).map(([head, text]) => `${inWords(head, words)}: ${inWords(text, words)}`);
+  return h("p", { class: "quiet columns" }, `${[...new Set(texts)].join("; ")}. ${further}`);
+}
+
+/** @param {string} text @param {Record<string, string>} words */
+function inWords(text, words) {
+  return Object.entries(words).reduce((said, [name, word]) => said.replaceAll(`{${name}}`, word), text);
 }

@@ -111,6 +111,16 @@ function ruleOf(turns, store) {
   return turns.rules.includes(store.run.method) ? store.run.method : (turns.rules[0] ?? "");
 }
 
+/**
+ * Return the rules to choose from; those that say the same of the turns of an iteration, as far as is known, are one.
+ * @param {Turns} turns @param {Store} store @param {number} number of the iteration @param {string} rule the chosen one
+ * @returns {[string, string][]}
+ */
+function ruleChoices(turns, store, number, rule) {
+  const same = store.truths.find((one) => one.number === number)?.same ?? {}, also = new Set(Object.values(same).flat());
+  return turns.rules.filter((name) => !also.has(name) || name === rule).map((name) => [name, same[name] ? `${name}, the same as ${same[name].join(", ")}` : name]);
+}
+
 /** Return the largest absolute advantage. @param {Member[]} members @param {string} rule */
 function extent(members, rule) {
   let most = 0;
@@ -165,7 +175,7 @@ function strips(store, turns, members, group, path, redraw) {
     const cells = member.answer.slice(0, CELLS).map((_, t) => {
       const value = member.credit[rule]?.value[t], look = shade(value, most), mark = member.mark[t];
       const cell = h("a", {
-        class: `turn ${look.class} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""} ${t < taken ? "taken" : ""}`, style: look.style,
+        class: `turn ${look.class} ${lessBad(group.won[m], value)} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""} ${t < taken ? "taken" : ""}`, style: look.style,
         href: `#/turn/${path}/${m}/${t}`,
         "aria-label": `turn ${t + 1}: ${line(did(turns, member, t), 60)}, advantage ${signed(value)}${t < taken ? ", taken over" : ""}`,
       }, mark === "u" ? "?" : mark === "i" ? "×" : "", beside && trueBar(member.credit[TRUTH]?.value[t], widest));
@@ -179,18 +189,28 @@ function strips(store, turns, members, group, path, redraw) {
     return h("div", { class: "strip", style: { "--depth": String(depth) } },
       h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.fork ? `${member.id}\na fork of ${member.fork[0] < 0 ? "an episode that is not here" : `episode ${member.fork[0] + 1}`} at turn ${taken + 1}` : member.id }, member.fork && h("i", {}, "↳"), h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
       h("div", { class: "turns" }, cells, rest(member, `${path}/${m}`)),
-      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), values.length ? `mean advantage ${signed(mean(values))}` : group.won[m] === null ? "failed: no advantage" : turns.rules.length > 0 && (store.iteration(Number.parseInt(path))?.drawn ? "not counted" : "no advantage")));
+      h("span", { class: "n quiet" }, h("b", { class: won === 1 ? "good" : "poor" }, won === 1 ? "won" : won === 0 ? "not won" : "failed"), ` · reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), values.length ? `mean advantage ${signed(mean(values))}` : group.won[m] === null ? "failed: no advantage" : turns.rules.length > 0 && (store.iteration(Number.parseInt(path))?.drawn ? "not counted" : "no advantage")));
   };
   const forked = members.some((member) => member.fork);
   const board = h("div", { class: forked ? "strips forest" : "strips", onpointerleave: () => point(null, [], lines) }, lines, forest(members).map(row));
   return [
     h("div", { class: "filters" },
-      turns.rules.length > 0 && choice("coloured by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; redraw(); }),
-      scale(most), h("span", { class: "key" }, h("i", { class: "turn none bad" }, "×"), "not admissible"), h("span", { class: "key" }, h("i", { class: "turn none unread" }, "?"), "not parsable"),
+      turns.rules.length > 0 && choice("coloured by", ruleChoices(turns, store, Number.parseInt(path), rule), rule, (value) => { chosen.rule = value; redraw(); }),
+      scale(most), lessBadKey(), h("span", { class: "key" }, h("i", { class: "turn none bad" }, "×"), "not admissible"), h("span", { class: "key" }, h("i", { class: "turn none unread" }, "?"), "not parsable"),
       beside && h("span", { class: "key" }, h("i", { class: "turn none" }, h("i", { class: "true plus", style: { "--a": "100%" } })), `below: the truth, to ±${plain(widest)}`),
       forked && h("span", { class: "key" }, h("i", { class: "turn none taken" }), "taken over by a fork")),
-    board, detail, decisive(turns, members, rule, path), against(turns, members, rule, path),
+    rule && !wins(group) && finished(group) > 0 && h("p", { class: "warned" }, "No episode of this group was won. A turn above zero was less bad than those of the others, not good."),
+    board, detail, decisive(turns, members, group, rule, path), against(turns, members, rule, path),
   ].filter(Boolean);
+}
+
+/** Return the class of an advantage above zero in an episode that was not won. @param {0|1|null} won @param {number | null | undefined} value */
+function lessBad(won, value) {
+  return won !== 1 && (value ?? 0) > 0 ? "less" : "";
+}
+
+function lessBadKey() {
+  return h("span", { class: "key" }, h("i", { class: "turn plus less", style: { "--a": "100%" } }), "above the group, in an episode that was not won");
 }
 
 /** Return a bar in the colour of a true advantage. @param {number | null | undefined} value @param {number} most */
@@ -227,9 +247,8 @@ function against(turns, members, rule, path) {
     return [{ x, y, low: y - 2 * error, high: y + 2 * error, text, href: `#/turn/${path}/${m}/${t}` }];
   }));
   if (!points.length) return null;
-  const wrong = points.filter((p) => p.x * p.y < 0 && Math.abs(p.y) > Math.abs(p.high - p.y)).length;
   return h("section", {}, h("h2", {}, `${shown} against the truth`),
-    h("p", { class: "quiet" }, `Each dot is a turn with two standard errors. ${wrong ? `${plural(wrong, "turn")} with the wrong sign beyond them.` : "No turn has the wrong sign beyond them."}`),
+    h("p", { class: "quiet" }, `Each dot is a turn; its bar is the true advantage with two standard errors. Across: what ${shown} says. Dots at the upper right and the lower left agree.`),
     h("div", { class: "plots wide" }, scatter(`advantage by ${shown}`, "true advantage", points)));
 }
 
@@ -241,7 +260,7 @@ function rest(member, path) {
 
 /** @param {number} most */
 function scale(most) {
-  return h("span", { class: "legend" }, h("span", {}, signed(-most)), h("i", { class: "diverging" }), h("span", {}, signed(most)));
+  return h("span", { class: "legend", title: "not whether the episode was won: its outcome stands beside it" }, h("span", {}, "advantage, relative to the group:"), h("span", {}, `${signed(-most)} less likely`), h("i", { class: "diverging" }), h("span", {}, `${signed(most)} more likely`));
 }
 
 /** Return what was done in a turn. @param {Turns} turns @param {Member} member @param {number} t */
@@ -289,17 +308,21 @@ function visitors(members, state) {
     one === state ? [{ m, t, later: member.reward.slice(t).reduce((sum, reward) => sum + reward, 0) }] : []));
 }
 
-/** The turns whose advantage differs most from that of their episode. @param {Turns} turns @param {Member[]} members @param {string} rule @param {string} path */
-function decisive(turns, members, rule, path) {
+/**
+ * The turns whose advantage differs most from that of their episode.
+ * @param {Turns} turns @param {Member[]} members @param {Group} group @param {string} rule @param {string} path
+ */
+function decisive(turns, members, group, rule, path) {
   const found = members.flatMap((member, m) => {
     const values = member.credit[rule]?.value ?? [], middle = mean(numbers(values));
     return values.flatMap((value, t) => value === null ? [] : [{ m, t, value, own: value - middle }]);
   }).filter((one) => Math.abs(one.own) > 1e-6).sort((a, b) => Math.abs(b.own) - Math.abs(a.own)).slice(0, 8);
   if (!found.length) return h("p", { class: "quiet" }, "All turns of an episode have the same advantage here: no single turn was judged.");
+  const keys = ["place", "outcome", "done", "advantage", "own"];
   return h("section", {}, h("h2", {}, "Turns that stand out"),
-    h("p", { class: "quiet" }, "Those whose advantage differs most from the mean of their episode."),
-    table(["turn", "what was done", "advantage", "from its episode's mean"], found.map(({ m, t, value, own }) => [
-      h("a", { href: `#/turn/${path}/${m}/${t}` }, `episode ${m + 1}, turn ${t + 1}`), line(did(turns, members[m], t), 90), signed(value), signed(own)]), 2));
+    stacked(table(heads("decisive", keys), found.map(({ m, t, value, own }) => [
+      h("a", { href: `#/turn/${path}/${m}/${t}` }, `episode ${m + 1}, turn ${t + 1}`), badgeOf(group.won[m]), line(did(turns, members[m], t), 90), signed(value), signed(own)]), 3)),
+    legendOf("decisive", keys));
 }
 
 /** @param {string} text */

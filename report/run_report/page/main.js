@@ -7,7 +7,7 @@ const PAGES = {
   ablation: [["", "Results"], ["flips", "Flipped tasks"], ["failures", "Failures"], ["compare", "Compare"]],
 };
 const KEYS = [["j, k", "next and previous turn, or row"], ["h, l", "previous and next episode or group"], ["u", "up"],
-  ["/", "search"], ["1 – 4", "pages"], ["t", "light or dark"], ["?", "this list"]];
+  ["/", "search"], ["1 – 5", "pages"], ["t", "light or dark"], ["?", "this list"]];
 const ASK_EVERY = 2000; // milliseconds between questions to the live server
 
 const feed = new Feed(JSON.parse(/** @type {string} */ (document.getElementById("data")?.textContent)));
@@ -42,6 +42,7 @@ async function rerender(keep = true) {
     else if (page === "turn") content = await trajectoryPage(store, a, b, c, d || 0, word);
     else if (page === "panel") content = panelPage(store, a);
     else if (page === "flips" && store.run.kind === "ablation") content = flipsPage(store);
+    else if (page === "truth") content = truthPage(store, a);
     else if (page === "failures") content = failuresPage(store);
     else if (page === "compare") content = comparePage(store);
     else if (page === "search") content = searchPage(store, word);
@@ -72,7 +73,7 @@ function reveal(t) {
 
 /** @param {Store} store @param {string} page @param {string} word */
 function frame(store, page, word) {
-  const under = ["group", "turn", "graph", "panel", "drawn"].includes(page) ? "groups" : page, pages = PAGES[store.run.kind];
+  const under = ["group", "turn", "graph", "panel", "drawn"].includes(page) ? "groups" : page, pages = pagesOf(store);
   const old = /** @type {HTMLInputElement | null} */ (document.getElementById("word"));
   document.title = `${line(store.run.name, 60)} · report`;
   if (old) {
@@ -88,9 +89,14 @@ function frame(store, page, word) {
     h("span", { id: "live", role: "status", hidden: !feed.live }, "live"),
     h("button", { onclick: theme, title: "light or dark (t)", "aria-label": "light or dark" }, "◐"),
     h("button", { onclick: help, title: "keys (?)", "aria-label": "keys" }, "?"));
-  find("foot").replaceChildren(h("p", {}, "Advantages are computed from the stored episodes, iteration by iteration, when the report is written: a rule with memory begins anew in each, and a KL term in the reward is not in them. Screens are the images that were stored with an episode; where there are none, those of the episodes that `--screens` has replayed."));
+  find("foot").replaceChildren(h("p", {}, coded("Advantages are computed from the stored episodes, iteration by iteration, when the report is written: a rule with memory begins anew in each, and a KL term in the reward is not in them. Screens are the images that were stored with an episode; where there are none, those of the episodes that `--screens` has replayed.")));
   find("help").replaceChildren(h("h2", {}, "Keys"), h("dl", {}, KEYS.map(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)]).flat()),
     h("button", { onclick: () => /** @type {any} */ (find("help")).close() }, "close"));
+}
+
+/** Return the pages of a folder; that of the truth only where forks were played. @param {Store} store */
+function pagesOf(store) {
+  return [...PAGES[store.run.kind], .../** @type {[string, string][]} */ (store.truths.length ? [["truth", "Truth"]] : [])];
 }
 
 /** @param {[string, string][]} pages @param {string} under */
@@ -129,7 +135,7 @@ addEventListener("keydown", (event) => {
   const link = (/** @type {string} */ rel) => /** @type {HTMLElement | null} */ (document.querySelector(`#view a[rel=${rel}]`))?.click();
   /** @type {Record<string, () => void>} */
   const keys = { j: () => move(1), k: () => move(-1), h: () => link("prev"), l: () => link("next"), u: () => link("up"), t: theme, "?": help, "/": () => find("word").focus() };
-  PAGES[current().run.kind].forEach(([page], place) => { keys[String(place + 1)] = () => { location.hash = address(`#/${page}`); }; });
+  pagesOf(current()).forEach(([page], place) => { keys[String(place + 1)] = () => { location.hash = address(`#/${page}`); }; });
   const act = keys[event.key];
   if (!act) return;
   event.preventDefault();

@@ -102,7 +102,7 @@ function bar(parts) {
  * @param {{x: number, y: number, low: number, high: number, text: string, href: string}[]} points
  */
 function scatter(xName, yName, points) {
-  const WIDE = 560, HIGH = 340, LOW = 40;
+  const narrow = innerWidth < 700, WIDE = narrow ? 340 : 560, HIGH = narrow ? 280 : 340, LOW = 40;
   const xs = Math.max(1e-6, ...points.map((p) => Math.abs(p.x))), ys = Math.max(1e-6, ...points.map((p) => Math.max(Math.abs(p.low), Math.abs(p.high))));
   const x = (/** @type {number} */ v) => LEFT + ((v / xs + 1.05) / 2.1) * (WIDE - LEFT - RIGHT);
   const y = (/** @type {number} */ v) => HIGH - LOW - ((v / ys + 1.05) / 2.1) * (HIGH - ABOVE - LOW);
@@ -114,11 +114,15 @@ function scatter(xName, yName, points) {
     svg("text", { x: 12, y: (HIGH - LOW) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(HIGH - LOW) / 2})` }, yName));
   for (const tick of steps(-xs, xs, 4)) if (Math.abs(tick) <= xs) shown.append(svg("text", { x: x(tick), y: HIGH - 22, "text-anchor": "middle" }, plain(tick)));
   for (const tick of steps(-ys, ys, 4)) if (Math.abs(tick) <= ys) shown.append(svg("text", { x: LEFT - 6, y: y(tick) + 3.5, "text-anchor": "end" }, plain(tick)));
-  for (const p of points) {
-    const kind = p.x * p.y < 0 && Math.abs(p.y) > Math.abs(p.high - p.y) ? "l1" : "l0";
+  const kinds = { unknown: "l5", right: "l0", wrong: "l1" }, verdict = (/** @type {(typeof points)[0]} */ p) => (p.low <= 0 && p.high >= 0) || !p.x ? "unknown" : p.x * p.y > 0 ? "right" : "wrong";
+  const cap = 2.5, order = /** @type {("unknown"|"right"|"wrong")[]} */ (["unknown", "right", "wrong"]);
+  for (const name of order) for (const p of points.filter((one) => verdict(one) === name)) {
+    const kind = kinds[name], end = (/** @type {number} */ v) => svg("line", { class: `curve spread ${kind}`, x1: x(p.x) - cap, x2: x(p.x) + cap, y1: y(v), y2: y(v) });
     shown.append(svg("a", { href: p.href }, svg("title", {}, p.text),
-      svg("line", { class: `curve spread ${kind}`, x1: x(p.x), x2: x(p.x), y1: y(p.low), y2: y(p.high) }),
+      svg("line", { class: `curve spread ${kind}`, x1: x(p.x), x2: x(p.x), y1: y(p.low), y2: y(p.high) }), end(p.low), end(p.high),
       svg("circle", { class: `dot ${kind}`, cx: x(p.x), cy: y(p.y), r: 3.2 })));
   }
-  return h("figure", { class: "plot" }, shown);
+  const said = { right: "the right sign", wrong: "the wrong sign", unknown: "not told: the bar contains 0, or the rule says 0" };
+  return h("figure", { class: "plot" }, h("figcaption", {}, h("span", { class: "names" }, /** @type {("right"|"wrong"|"unknown")[]} */ (["right", "wrong", "unknown"]).map((name) =>
+    h("span", { class: kinds[name] }, `${said[name]}: ${plural(points.filter((p) => verdict(p) === name).length, "turn")}`)))), shown);
 }

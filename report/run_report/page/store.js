@@ -25,6 +25,12 @@
  *   turns, stop, what the panel is, and the part of a mixture; two outcomes with equal tasks and panels are of the same
  *   episode to play
  * @typedef {{name: string, iteration: number, other: boolean, rows: Outcome[], arm?: string, seed?: number}} Evaluation
+ * @typedef {{value: number | null, low: number | null, high: number | null, n: number}} Measured
+ * @typedef {{name: string, scores: Record<string, Measured>, true: number | null, differences: Record<string, Measured>,
+ *   beyond: string[]}} ScoredRule a rule against the truth; `beyond` are the measures that differ beyond the noise
+ * @typedef {{number: number, verdict: string, enough: boolean, reference: string, reliability: number | null,
+ *   turns: number, forks: number, histories: number, density: {significant: number, top_tenth: number},
+ *   same: Record<string, string[]>, leftOut: Record<string, string>, rules: ScoredRule[]}} Truth
  * @typedef {{revision: number, from: number, parts: Record<string, any>, patches?: Record<string, any[]>}} News
  */
 
@@ -36,6 +42,8 @@ class Feed {
   constructor(data) {
     this.live = Boolean(data.live);
     this.kept = data.kept;
+    /** @type {Record<string, Record<string, [string, string]>>} head and explanation of the columns of tables */
+    this.columns = data.columns;
     this.revision = 0;
     /** @type {Map<string, any>} */
     this.parts = new Map();
@@ -139,6 +147,11 @@ class Store {
   /** @param {number} number @returns {Iteration | undefined} */
   iteration(number) {
     return this.part(`iteration/${number}`);
+  }
+
+  /** The truth about the turns of some iterations, where forks were played. @returns {Truth[]} */
+  get truths() {
+    return this.all("truth").sort((a, b) => a.number - b.number);
   }
 
   /** @param {string} phase */

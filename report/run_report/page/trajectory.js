@@ -13,7 +13,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
   if (!group || !turns || !member) return missing("This report does not hold the turns of this episode.");
   const path = `${number}/${index}`, rule = ruleOf(turns, store), most = extent(members, rule);
   const screens = await store.screens(number, index), shots = screens?.groups[index]?.[m], picture = (/** @type {number} */ t) => screenOf(screens, shots, t, member.credit[rule]?.value[t]);
-  const view = { store, turns, members, member, m, rule, most, path, number, index, word, picture };
+  const view = { store, turns, members, member, m, rule, most, path, number, index, word, picture, won: group.won[m] };
   const cards = h("ol", { class: "cards" });
   const episode = `${store.prefix}${path}/${m}`, again = span.episode === episode && span.begin <= at && at < span.end;
   let begin = again ? span.begin : Math.max(0, Math.min(at, member.answer.length - 1) - CARDS / 2), end = begin;
@@ -44,10 +44,10 @@ async function trajectoryPage(store, number, index, m, at, word) {
     member.error && block(member.error, "error"),
     shots && h("p", { class: "quiet" }, shots.stored ? "The screens are the images that were stored with the turns. " : "The screens were drawn again by replaying the episode. ", visible(shots.note)),
     turns.rules.length > 0 && h("div", { class: "filters" },
-      choice("advantage by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; rerender(); }), scale(most)),
+      choice("advantage by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; rerender(); }), scale(most), won !== 1 && lessBadKey()),
     h("div", { class: "mini" }, member.answer.slice(0, CELLS).map((_, t) => {
       const look = shade(member.credit[rule]?.value[t], most), mark = member.mark[t];
-      return h("a", { class: `turn ${rule ? look.class : ""} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""}`, style: look.style, href: `#/turn/${path}/${m}/${t}`, "aria-label": `turn ${t + 1}` }, mark === "u" ? "?" : mark === "i" ? "×" : "");
+      return h("a", { class: `turn ${rule ? `${look.class} ${lessBad(won, member.credit[rule]?.value[t])}` : ""} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""}`, style: look.style, href: `#/turn/${path}/${m}/${t}`, "aria-label": `turn ${t + 1}` }, mark === "u" ? "?" : mark === "i" ? "×" : "");
     }), member.answer.length > CELLS && ` ${count(member.answer.length - CELLS)} more turns`),
     cards, more,
     h("section", { class: "card last" }, h("h3", {}, "After the last turn"), picture(member.answer.length),
@@ -57,7 +57,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
 
 /**
  * @typedef {{store: Store, turns: Turns, members: Member[], member: Member, m: number, rule: string, most: number,
- *   path: string, number: number, index: number, word: string, picture: (t: number) => HTMLElement | null}} View
+ *   path: string, number: number, index: number, word: string, won: 0|1|null, picture: (t: number) => HTMLElement | null}} View
  */
 
 /** The card of one turn. @param {View} view @param {number} t */
@@ -73,7 +73,7 @@ function card(view, t) {
     member.finish[t] && `answer ended: ${member.finish[t]}`, member.reward[t] && `reward ${plain(member.reward[t])}`,
     member.credit[rule]?.dropped.includes(t) && "dropped from the loss",
   ].filter(Boolean);
-  return h("li", { class: `card ${look.class}`, style: look.style, id: `turn-${t}`, tabindex: "-1", "data-turn": t },
+  return h("li", { class: `card ${look.class} ${lessBad(view.won, value)}`, style: look.style, id: `turn-${t}`, tabindex: "-1", "data-turn": t },
     h("header", {}, h("a", { href: `#/turn/${path}/${m}/${t}`, title: "link to this turn" }, `turn ${t + 1}`),
       badges.map((said) => h("span", { class: "badge" }, line(String(said)))),
       rule && h("span", { class: "credit" }, h("b", {}, signed(value)), h("small", {}, partsText(member, rule, t)))),
@@ -92,9 +92,9 @@ function inState(view, t) {
   if (here.length < 2) return members.length > 1 ? h("span", { class: "quiet" }, "nobody else was in this state") : null;
   return lazily(`${plural(here.length, "turn")} of ${plural(episodes, "episode")} in this state`, async () => [
     h("p", { class: "quiet" }, "From here on: the sum of rewards, undiscounted."),
-    table(["turn", "what was done", "rewards from here", "advantage"], here.slice(0, 100).map((one) => [
+    stacked(table(["turn", "what was done", "rewards from here", "advantage"], here.slice(0, 100).map((one) => [
       h("a", { href: `#/turn/${path}/${one.m}/${one.t}` }, `episode ${one.m + 1}, turn ${one.t + 1}`),
-      line(did(turns, members[one.m], one.t), 80), plain(one.later), signed(members[one.m].credit[rule]?.value[one.t])]), 2),
+      line(did(turns, members[one.m], one.t), 80), plain(one.later), signed(members[one.m].credit[rule]?.value[one.t])]), 2)),
     here.length > 100 && h("p", { class: "quiet" }, `and ${here.length - 100} more`)]);
 }
 
