@@ -118,7 +118,9 @@ def names_from_files(typed: Iterable[str] = (), *, folder: str | os.PathLike[str
     global _rules
     before = _rules
     names = frozenset(name for word in typed for name in (word, *_SEPARATORS.split(word)) if ":" in name)
-    _rules = ImportRules(False, names, os.fspath(folder))
+    # an option may follow a name after a further colon: "mine:rule:gamma=0.9"
+    names |= {name[: mark.start()] for name in names for mark in re.finditer(":", name)}
+    _rules = ImportRules(False, frozenset(name for name in names if ":" in name), os.fspath(folder))
     try:
         yield
     finally:
@@ -321,9 +323,14 @@ class Registry(Generic[T]):
         try:
             return self._adapt(name, load(reference, self.kind, registered=registered is not None))
         except CannotLoad as error:
-            module = reference.partition(":")[0]
+            module, _, rest = reference.partition(":")
             if name in self.names() or not _is_missing(module, error.__cause__) or not _near(module, self.names()):
                 raise
+            if module in self.names():
+                raise UnknownName(
+                    f"unknown {self.kind} {name!r}: {module!r} is one, and {rest!r} after its colon is no option, which "
+                    f"has the form key=value"
+                ) from error
             # "vlm:MODEL" is rather a misspelt name than a module
             raise UnknownName(f"unknown {self.kind} {module!r}{suggest(module, self.names())}") from error
 
@@ -355,7 +362,8 @@ def load(reference: str, kind: str, *, registered: bool = False) -> Any:
     try:
         return attrgetter(attribute)((import_registered if registered else import_typed)(module))
     except Exception as error:  # importing runs code of others, which may raise anything
-        raise CannotLoad(f"the {kind} {reference!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        hint = "; an option after a colon has the form key=value" if ":" in attribute else ""
+        raise CannotLoad(f"the {kind} {reference!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
 
 
 def choose(kind: str, name: str, choices: Iterable[str]) -> str:

@@ -13,8 +13,10 @@ import toys.corridor
 from toys.training_helpers import trajectory, turn
 
 import turncredit.ablation.process_pool as crew_module
+from turncredit.ablation.arm_grammar import split
+from turncredit.ablation.axes import Arm, is_axis
 from turncredit.ablation.credit_agreement import credit_agreement
-from turncredit.ablation.plan import Arm, check, is_axis, open_folder, plan, read_plan, split
+from turncredit.ablation.plan import check, open_folder, plan, read_plan
 from turncredit.ablation.process_pool import PooledRun, train_all
 from turncredit.ablation.process_worker import TimeLimit
 from turncredit.ablation.results import ablation_results

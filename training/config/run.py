@@ -9,6 +9,8 @@ import re
 import tomllib
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import date, time
 from pathlib import Path
 from typing import Any, Literal, Self, TypeGuard
 
@@ -34,7 +36,7 @@ from turncredit.training.config.sections import (
     TrainSection,
 )
 from turncredit.training.config.stages import StageSection
-from turncredit.training.config.toml import Table, literal, render
+from turncredit.training.config.toml import Table, literal, render, without_dates
 from turncredit.training.errors import ConfigError
 
 MAX_PROBLEMS = 5
@@ -142,7 +144,7 @@ class Run(Section):
         Raises:
             ConfigError: a key is unknown, or a value is invalid.
         """
-        merged, renamed = with_new_names(table)
+        merged, renamed = with_new_names(without_dates(table))
         for override in overrides:
             renamed |= _override(merged, override)
         if renamed:
@@ -178,23 +180,26 @@ def _override(table: Table, override: str) -> dict[str, str]:
 def parse_value(text: str) -> object:
     """Return the value of a `key=value` word on the command line: a TOML value, or the text itself.
 
-    `True` and `False` are read as `true` and `false`, also in lists and tables.
+    `True` and `False` are read as `true` and `false`, also in lists and tables. Dates and times stay texts, since no key
+    takes anything else.
 
     >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny"), parse_value("{tools = True}")
     (0.001, [1, 2], 'tiny', {'tools': True})
+    >>> parse_value("2026-01-31")
+    '2026-01-31'
     """
-    if text[:1] in ("[", "{"):
-        text = _BOOLEAN.sub(lambda match: match[1] or match[2].lower(), text)
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if "\n" in text or (
         "#" in text and text[:1] not in ("'", '"', "[", "{")
     ):  # TOML would see a second line or a comment
         return text
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # invalid TOML, or numbers or nesting without end
-        return text
+    lowered = _BOOLEAN.sub(lambda match: match[1] or match[2].lower(), text) if text[:1] in ("[", "{") else text
+    for toml in dict.fromkeys((text, lowered)):
+        with suppress(ValueError, RecursionError):  # invalid TOML, or numbers or nesting without end
+            value = tomllib.loads(f"value = {toml}")["value"]
+            return text if isinstance(value, date | time) else without_dates(value)
+    return text
 
 
 def _explain(model: type[BaseModel], problem: Any) -> str:
@@ -228,7 +233,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-_BOOLEAN = re.compile(r"""("[^"]*"|'[^']*')|\b(True|False)\b""")
+_BOOLEAN = re.compile(r"""("(?:[^"\\]|\\.)*"|'[^']*')|\b(True|False)\b""")
 """A quoted string, or a truth value as Python writes it."""
 
 _RENAMED = {"tensorboard": 'loggers = ["tensorboard"]'}
