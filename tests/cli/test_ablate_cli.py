@@ -314,6 +314,10 @@ def test_labels_of_arms_are_short_and_different() -> None:
     same = ["a.x=1", "b.x=1"]
     assert list(short_labels(same)) == list(short_labels(same).values())
     assert short_labels(["grpo"]) == {"grpo": "grpo"}
+    own = ["mine:by_time", "mine:by_time:gamma=0.9", "mine:by_turn:train.lr=1e-4"]
+    assert list(short_labels(own).values()) == ["mine:by_time", "mine:by_time gamma=0.9", "mine:by_turn lr=1e-4"]
+    tables = ["tasks={name='levels', mix=0}", "tasks={name='levels', mix=1}", "judge=openai:M@http://h:1/v1", "it's"]
+    assert list(short_labels(tables).values()) == tables
 
 
 def test_intervals_and_tables_as_text() -> None:
