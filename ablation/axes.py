@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -150,7 +150,8 @@ class _Owner:
             if name not in model.model_fields:
                 break
             path, model = f"{path}.{name}", model.model_fields[name].annotation
-            self.chooses = path == key and set(get_args(Choice)) <= set(get_args(model))
+            one = get_args(model)[0] if get_origin(model) is list else model  # a single rule is a list of one
+            self.chooses = path == key and set(get_args(Choice)) <= set(get_args(one))
 
     def full_key(self, name: str, item: str) -> str:
         """Return the full key of a setting.

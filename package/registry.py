@@ -328,8 +328,8 @@ class Registry(Generic[T]):
                 raise
             if module in self.names():
                 raise UnknownName(
-                    f"unknown {self.kind} {name!r}: {module!r} is one, and {rest!r} after its colon is no option, which "
-                    f"has the form key=value"
+                    f"unknown {self.kind} {name!r}: {module!r} is one, but {rest!r} is no part of its name; an option "
+                    "has the form key=value"
                 ) from error
             # "vlm:MODEL" is rather a misspelt name than a module
             raise UnknownName(f"unknown {self.kind} {module!r}{suggest(module, self.names())}") from error

@@ -36,11 +36,10 @@ def test_what_is_written_is_read_back(arms: list[tuple[object, list[tuple[str, o
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_read_without_loss_or_refused_in_a_sentence(text: str) -> None:
+def test_any_text_is_read_without_loss_or_refused(text: str) -> None:
     try:
         arm = parse_arm(text)
-    except ConfigError as error:
-        assert "put quotes around" in str(error)
+    except ConfigError:
         return
     assert not arm.settings or all(name for name, _ in arm.settings)
     squeezed = "".join([arm.value, *(f":{name}={value}" for name, value in arm.settings)])
@@ -87,7 +86,9 @@ def test_what_is_left_open_is_refused_and_says_how_to_quote(text: str) -> None:
         ("credit", "mine:by_time:gamma=0.9", ["credit.method=mine:by_time", "credit.options.gamma=0.9"]),
         ("credit.method", "mine:by_time", ["credit.method=mine:by_time"]),
         ("credit", "salt:base_options.w=1", ["credit.method=salt", "credit.options.base_options.w=1"]),
-        ("objective", "mine:loss:kl=0.1:c=2", ["objective.name=mine:loss", "objective.kl=0.1", "objective.options.c=2"]),
+        ("objective", "mine:l:kl=0.1:c=2", ["objective.name=mine:l", "objective.kl=0.1", "objective.options.c=2"]),
+        ("sampling.groups", "dapo", ["sampling.groups=dapo"]),
+        ("sampling.rewards", "mine:r:win=0.3", ['sampling.rewards={name = "mine:r", win = 0.3}']),
         ("sampling.tasks", "mine:rule", ["sampling.tasks=mine:rule"]),
         ("sampling.tasks", "mine:rule:share=0.5", ['sampling.tasks={name = "mine:rule", share = 0.5}']),
         (

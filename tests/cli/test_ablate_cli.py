@@ -305,6 +305,28 @@ def test_the_dot_plot_has_an_interval_for_every_arm() -> None:
     assert interval(arm(0.0, 0.0)["success"], bounded=True) == "0.0 [0.0, 8.8]"
 
 
+def test_arms_in_other_processes_find_a_rule_of_the_working_directory(
+    file: Path, turncredit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    rule = "from turncredit.credit import grpo\n\n\ndef rule(steps, *, eps=1e-6):\n    return grpo(steps, eps=eps)\n"
+    (tmp_path / "rules_of_the_folder.py").write_text(rule, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(process_pool, "subprocess", SimpleNamespace(Popen=WarmPopen, PIPE=subprocess.PIPE))
+    words = ["credit=grpo,rules_of_the_folder:rule:eps=1e-5", "train.iterations=1", "--output", "out"]
+    said = turncredit("ablate", file, *words)
+    assert said.code == 0, said.err
+    arms = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))["arms"]
+    assert {name: arm["folder"] for name, arm in arms.items()} == {
+        "grpo": "grpo",
+        "rules_of_the_folder:rule:eps=1e-5": "rules_of_the_folder-rule-eps-1e-5",
+    }
+    assert [arm["seeds"]["0"]["state"] for arm in arms.values()] == ["finished", "finished"]
+    said = turncredit("ablate", "out")  # now a file names the module
+    assert said.code == 2
+    assert "--trust" in said.err
+
+
 def test_labels_of_arms_are_short_and_different() -> None:
     names = ["gigpo:w=0.5:train.lr=1e-4", "grpo:train.lr=1e-4"]
     assert list(short_labels(names).values()) == ["gigpo w=0.5", "grpo"]

@@ -172,16 +172,31 @@ def _override(table: Table, override: str) -> dict[str, str]:
     keys = name.strip().split(".")
     if not equals or not all(keys):
         raise ConfigError(f"an override has the form section.key=value, got {override!r}")
+    if "'" in name or '"' in name:
+        raise ConfigError(
+            f'{override!r}: keys of a word are not quoted; write the table above it, such as env.kwargs={{"a.b" = 1}}'
+        )
     path, renamed = new_name(keys)
-    put(table, path, parse_value(text.strip()), f"{override!r} cannot be set: {{value}} is a value, not a table")
+    value = parse_value(text.strip())
+    if isinstance(value, bool | int | float) and _takes_text(path):
+        value = text.strip()  # name=2026
+    put(table, path, value, f"{override!r} cannot be set: {{value}} is a value, not a table")
     return renamed
+
+
+def _takes_text(path: Sequence[str]) -> bool:
+    """Return whether a key takes any text, and nothing else."""
+    kind: Any = Run
+    for key in path:
+        fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
+        kind = fields[key].annotation if key in fields else None
+    return kind is str
 
 
 def parse_value(text: str) -> object:
     """Return the value of a `key=value` word on the command line: a TOML value, or the text itself.
 
-    `True` and `False` are read as `true` and `false`, also in lists and tables. Dates and times stay texts, since no key
-    takes anything else.
+    `True` and `False` are read as `true` and `false`, also in lists and tables. Dates and times stay texts.
 
     >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny"), parse_value("{tools = True}")
     (0.001, [1, 2], 'tiny', {'tools': True})

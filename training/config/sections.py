@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from turncredit.training.config.section_tables import (
     AggregationSection,
@@ -472,6 +472,12 @@ class SamplingSection(Section):
         description="Leave out of the loss: answers that were cut at agent.max_tokens, or all turns of episodes with "
         "such an answer or that ended at a limit (turns, context). Credit sees them all. Empty: nothing.",
     )
+
+    @field_validator("groups", "rewards", "annotators", "teachers", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        """Read a single rule as a list of one."""
+        return [value] if isinstance(value, str | dict) else value
 
 
 class CheckpointsSection(Section):

@@ -102,8 +102,8 @@ class ObjectiveFunction:
         losses, cut = unclipped(result) if isinstance(result, Tensor) else _pair(self.__name__, result)
         if losses.shape != (len(tokens),) or cut.shape != losses.shape:
             raise TypeError(
-                f"{self.__name__} must return a loss for each token, [{len(tokens)}], of which the aggregation makes one "
-                f"number; got losses {list(losses.shape)}, cut {list(cut.shape)}"
+                f"{self.__name__} must return a loss for each token, [{len(tokens)}], of which the aggregation makes "
+                f"one number; got losses {list(losses.shape)}, cut {list(cut.shape)}"
             )
         return losses, cut
 
