@@ -221,7 +221,7 @@ def ablate(
         list[str] | None,
         typer.Argument(
             metavar="KEY=VALUE",
-            help="Arms: credit=grpo,gigpo:w=0.5 or KEY=A,B. Seeds: seeds=5. Overrides: KEY=VALUE.",
+            help="Arms: credit=grpo,gigpo:w=0.5,mine:rule or KEY=A,B. Seeds: seeds=5. Overrides: KEY=VALUE.",
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,

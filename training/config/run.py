@@ -280,9 +280,10 @@ def reference() -> str:
     lines = [
         "# Configuration of a run",
         "",
-        "A run is one TOML file. On the command line, `section.key=value` replaces a value. A key that is unknown, or",
-        "that has no effect in the run (such as `policy.new.hidden` beside `policy.model`), is an error that names it.",
-        "Old names of keys are read as today's, with a note.",
+        "A run is one TOML file. On the command line, `section.key=value` replaces a value: by a value of TOML, or by the",
+        "text where it is none, as in `policy.device=cuda:0`. Quotes that TOML is to see stand in quotes of the shell,",
+        "`'env.kwargs.note=\"2026\"'`. A key that is unknown, or that has no effect in the run (such as `policy.new.hidden`",
+        "beside `policy.model`), is an error that names it. Old names of keys are read as today's, with a note.",
         "",
         'Where a value is described as a choice with options, it is a name or a table: `"window"` or',
         '`{name = "window", history = 2}`. Names are those of turncredit, of the entry points of installed packages,',
