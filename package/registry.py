@@ -278,10 +278,14 @@ class Registry(Generic[T]):
     def register(self, name: str, item: T) -> T:
         """Make an item known by its name in this process, and return it.
 
+        An item replaces that of the same function as it was defined before: a cell of a notebook runs again, and a
+        module is reloaded.
+
         Raises:
             ValueError: the name belongs to another item.
         """
-        if self._items.get(name, item) != item or name in self._lazy:
+        before = self._items.get(name, item)
+        if name in self._lazy or (before != item and not (_origin(item) and _origin(before) == _origin(item))):
             raise ValueError(f"the {self.kind} name {name!r} is already taken")
         self._items[name] = item
         return item
@@ -336,6 +340,13 @@ class Registry(Generic[T]):
 
     def _entry_point(self, name: str) -> str | None:
         return next((point.value for point in entry_points(group=self.group) if point.name == name), None)
+
+
+def _origin(item: object) -> tuple[str, str] | None:
+    """Return the module and the name of an item's function, where that name is one of the module."""
+    function = getattr(item, "function", None)
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<locals>")
+    return None if module is None or "<" in name else (module, name)
 
 
 def _is_missing(module: str, error: BaseException | None) -> bool:

@@ -313,7 +313,8 @@ def test_arms_in_other_processes_find_a_rule_of_the_working_directory(
     (tmp_path / "rules_of_the_folder.py").write_text(rule, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(process_pool, "subprocess", SimpleNamespace(Popen=WarmPopen, PIPE=subprocess.PIPE))
-    words = ["credit=grpo,rules_of_the_folder:rule:eps=1e-5", "train.iterations=1", "--output", "out"]
+    words = ["credit=grpo,rules_of_the_folder:rule:eps=1e-5", "imitation.epochs=1", "train.iterations=1"]
+    words += ["train.group_size=2", "evaluation.episodes=1", "--output", "out"]
     said = turncredit("ablate", file, *words)
     assert said.code == 0, said.err
     arms = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))["arms"]
