@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, get_args, get_origin
-
-from pydantic import BaseModel
+from typing import get_args, get_origin
 
 from turncredit.ablation.arm_grammar import ArmText, parse_arm, parse_axis, split
 from turncredit.registry import suggest
 from turncredit.training.config.renamed import RENAMED, put
 from turncredit.training.config.run import Run, parse_value
+from turncredit.training.config.section_tables import Section
 from turncredit.training.config.sections import Choice
 from turncredit.training.config.toml import Table, literal
 from turncredit.training.errors import ConfigError
@@ -85,10 +84,10 @@ def axis(key: str, text: str) -> Iterator[Arm]:
     key = SHORT.get(key, key)
     section = key.partition(".")[0]
     if section not in VARIES or "." not in key:
-        one = f"""; for one value with a comma in it, quote it: {key}='"..."'""" if "." in key else ""
+        advice = f"""; for one value with a comma in it, quote it: {key}='"..."'""" if "." in key else ""
         raise ConfigError(
             f"{key} cannot be an axis, because all arms share the environment, the warm start and the evaluation; an "
-            f"axis is a key of {', '.join(VARIES)}{one}"
+            f"axis is a key of {', '.join(VARIES)}{advice}"
         )
     for item in parse_axis(text):
         arm = parse_arm(item)
@@ -141,17 +140,17 @@ class _Owner:
         self.key, (self.section, *keys) = key, key.split(".")
         self.fields: dict[str, list[str]] = {}
         self.chooses = False
-        model: Any = Run.model_fields[self.section].annotation
+        model: object = Run.model_fields[self.section].annotation
         path = self.section
         for name in [*keys, ""]:
-            if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            if not (isinstance(model, type) and issubclass(model, Section)):
                 break
             self.fields[path] = list(model.model_fields)
             if name not in model.model_fields:
                 break
             path, model = f"{path}.{name}", model.model_fields[name].annotation
-            one = get_args(model)[0] if get_origin(model) is list else model  # a single rule is a list of one
-            self.chooses = path == key and set(get_args(Choice)) <= set(get_args(one))
+            member = get_args(model)[0] if get_origin(model) is list else model  # a single rule is a list of one
+            self.chooses = path == key and set(get_args(Choice)) <= set(get_args(member))
 
     def full_key(self, name: str, item: str) -> str:
         """Return the full key of a setting.
@@ -183,9 +182,9 @@ class _Owner:
             return f"{self.key}.{name}"
         if self.section in _METHODS:
             return f"{_METHODS[self.section]}.{name}"
-        known = [key for keys in self.fields.values() for key in keys]
+        choices = [key for keys in self.fields.values() for key in keys]
         raise ConfigError(
-            f"{item!r}: {name} is no key of [{self.section}]{suggest(name, known)}; a value that holds this colon is "
+            f"{item!r}: {name} is no key of [{self.section}]{suggest(name, choices)}; a value that holds this colon is "
             f"quoted: {self.key}='\"...\"'"
         )
 

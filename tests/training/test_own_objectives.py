@@ -112,7 +112,7 @@ def test_the_same_functions_pass_with_what_they_were_told_to_say() -> None:
 @pytest.mark.parametrize(
     ("properties", "error", "message"),
     [
-        ({"scop": "turn"}, TypeError, "no property 'scop'; did you mean 'scope'"),
+        ({"scop": "turn"}, TypeError, "unexpected keyword argument 'scop'"),
         ({"scope": "sequences"}, UnknownName, "unknown scope 'sequences'; did you mean 'sequence'"),
         ({"aggregation": "mean"}, UnknownName, "unknown aggregation 'mean'"),
     ],

@@ -144,7 +144,7 @@ class Run(Section):
         Raises:
             ConfigError: a key is unknown, or a value is invalid.
         """
-        merged, renamed = with_new_names(without_dates(table))
+        merged, renamed = with_new_names({key: without_dates(value) for key, value in table.items()})
         for override in overrides:
             renamed |= _override(merged, override)
         if renamed:
@@ -186,9 +186,9 @@ def _override(table: Table, override: str) -> dict[str, str]:
 
 def _takes_text(path: Sequence[str]) -> bool:
     """Return whether a key takes any text, and nothing else."""
-    kind: Any = Run
+    kind: object = Run
     for key in path:
-        fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
+        fields = kind.model_fields if _is_section(kind) else {}
         kind = fields[key].annotation if key in fields else None
     return kind is str
 

@@ -54,7 +54,7 @@ def literal(value: object) -> str:
     return repr(value) if isinstance(value, int | float) else str(value)
 
 
-def without_dates(value: Any) -> Any:
+def without_dates(value: object) -> object:
     """Return a value of TOML with dates and times as texts, in lists and tables too.
 
     >>> without_dates({"date": date(2026, 1, 31)})

@@ -88,7 +88,7 @@ class ObjectiveFunction:
         parameters = inspect.signature(self.kernel).parameters
         return {name for name, p in parameters.items() if type(None) in get_args(p.annotation)}
 
-    def losses(self, tokens: Tokens, **options: Any) -> Losses:
+    def losses(self, tokens: Tokens, **options: object) -> Losses:
         """Return the loss of each token, float [M], and the tokens whose gradient was clipped, bool [M].
 
         Args:
@@ -204,7 +204,18 @@ def objective(
 ) -> Callable[[Kernel], ObjectiveFunction]: ...
 
 
-def objective(kernel: Kernel | None = None, /, **properties: Any) -> Any:
+def objective(
+    kernel: Kernel | None = None,
+    /,
+    *,
+    scope: Scope = "token",
+    aggregation: str = "token-mean",
+    everywhere: bool = False,
+    signed: tuple[str, ...] = (),
+    weighed: bool = False,
+    whole: bool = False,
+    spreads: bool = False,
+) -> ObjectiveFunction | Callable[[Kernel], ObjectiveFunction]:
     """Turn a function from tokens to losses into an objective; see `ObjectiveFunction` for the properties.
 
     `@objective` alone, and `@objective(scope="sequence")` with properties, both stand above a function.
@@ -216,17 +227,22 @@ def objective(kernel: Kernel | None = None, /, **properties: Any) -> Any:
     {'weight': 1.0}
 
     Raises:
-        TypeError: the function has other parameters than the tokens and options with defaults; an unknown property.
+        TypeError: the function has other parameters than the tokens and options with defaults.
         UnknownName: there is no such scope or aggregation.
     """
-    known = list(inspect.signature(ObjectiveFunction).parameters)[1:]
-    for name in properties:
-        if name not in known:
-            raise TypeError(f"an objective has no property {name!r}{suggest(name, known)}")
     if kernel is not None and not callable(kernel):
         raise TypeError(f"@objective stands above a function, and its properties have names; got {kernel!r}")
-    defaults = {"scope": "token", "aggregation": "token-mean", **properties}
-    return partial(ObjectiveFunction, **defaults) if kernel is None else ObjectiveFunction(kernel, **defaults)
+    make = partial(
+        ObjectiveFunction,
+        scope=scope,
+        aggregation=aggregation,
+        everywhere=everywhere,
+        signed=signed,
+        weighed=weighed,
+        whole=whole,
+        spreads=spreads,
+    )
+    return make if kernel is None else make(kernel)
 
 
 def _check_parameters(kernel: Kernel) -> None:

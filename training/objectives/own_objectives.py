@@ -17,7 +17,7 @@ from torch import Tensor
 
 from turncredit.training.objectives.function import ObjectiveFunction, objective
 from turncredit.training.objectives.terms import SCOPES, Scope
-from turncredit.training.objectives.tokens import OF_TOKENS, MissingColumn, Tokens
+from turncredit.training.objectives.tokens import OF_TOKENS, AbsentColumn, Tokens
 
 __all__ = ["tried"]
 
@@ -46,7 +46,7 @@ def tried(loaded: Callable[..., object], needs: tuple[str, ...] = ()) -> tuple[O
         try:
             function.kernel(tokens)
             break
-        except MissingColumn as error:
+        except AbsentColumn as error:
             if error.column in columns:
                 raise TypeError(f"{function.__name__} reads {error.column!r}, which it does not get") from error
             columns.add({"old_mean_logprob": "mean_logprob"}.get(error.column, error.column))

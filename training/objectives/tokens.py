@@ -14,7 +14,7 @@ LARGEST = 20.0  # nats; the exponential of more would dominate every sum
 IMPOSSIBLE = -1e4  # nats; replaces the logarithm of zero, so that differences stay finite
 
 
-class MissingColumn(ValueError):
+class AbsentColumn(ValueError):
     """An objective reads a column that was not passed.
 
     Attributes:
@@ -81,11 +81,11 @@ class Tokens:
         """Return an optional column.
 
         Raises:
-            MissingColumn: the caller did not pass it.
+            AbsentColumn: the caller did not pass it.
         """
         column = getattr(self, name)
         if column is None:
-            raise MissingColumn(name)
+            raise AbsentColumn(name)
         assert isinstance(column, Tensor)
         return column
 
