@@ -17,7 +17,7 @@ from torch import Tensor
 
 from turncredit.training.objectives.function import ObjectiveFunction, objective
 from turncredit.training.objectives.terms import SCOPES, Scope
-from turncredit.training.objectives.tokens import OF_TOKENS, AbsentColumn, Tokens
+from turncredit.training.objectives.tokens import AbsentColumn, Tokens
 
 __all__ = ["tried"]
 
@@ -79,7 +79,10 @@ def _tokens(columns: Collection[str]) -> Tokens:
         "outcome": torch.tensor([1.0, 0.0, 1.0, 0.0], dtype=torch.float64),
         "source": torch.tensor([0, 2, 0, 0]),
     }
-    shown = {name: column for name, column in optional.items() if name.removeprefix("old_") in columns}
+
+    def shown(name: str) -> Tensor | None:
+        return optional[name] if name.removeprefix("old_") in columns else None
+
     return Tokens(
         new=(old + drawn() - 0.5).requires_grad_(),
         old=old,
@@ -87,8 +90,14 @@ def _tokens(columns: Collection[str]) -> Tokens:
         sequence=sequence,
         turn=torch.arange(count) // _TURNS,
         sequences=_TURNS**2,
+        ref=shown("ref"),
+        rollout=shown("rollout"),
+        entropy=shown("entropy"),
+        mean_logprob=shown("mean_logprob"),
+        old_mean_logprob=shown("old_mean_logprob"),
+        outcome=shown("outcome"),
         group=_GROUPS if "group" in columns else None,
-        **shown,
+        source=shown("source"),
     )
 
 
@@ -138,14 +147,29 @@ def _units(tokens: Tokens, scope: Scope) -> Iterator[Tensor]:
         "group": _GROUPS[tokens.sequence],
         "batch": torch.zeros_like(tokens.turn),
     }[scope]
-    yield from (torch.nonzero(codes == code).flatten() for code in codes.unique())
+    yield from (torch.nonzero(codes == code).flatten() for code in sorted(set(codes.tolist())))
 
 
 def _only(tokens: Tokens, rows: Tensor) -> Tokens:
     """Return some of the tokens; their sequences keep their numbers."""
-    names = ("new", "old", "advantages", "sequence", "turn", *OF_TOKENS)
-    columns = {name: None if (column := getattr(tokens, name)) is None else column[rows] for name in names}
-    return replace(tokens, **columns)
+
+    def taken(column: Tensor | None) -> Tensor | None:
+        return None if column is None else column[rows]
+
+    return replace(
+        tokens,
+        new=tokens.new[rows],
+        old=tokens.old[rows],
+        advantages=tokens.advantages[rows],
+        sequence=tokens.sequence[rows],
+        turn=tokens.turn[rows],
+        ref=taken(tokens.ref),
+        rollout=taken(tokens.rollout),
+        entropy=taken(tokens.entropy),
+        mean_logprob=taken(tokens.mean_logprob),
+        old_mean_logprob=taken(tokens.old_mean_logprob),
+        spans=taken(tokens.spans),
+    )
 
 
 def _gradient(losses: Tensor, column: Tensor) -> Tensor:
