@@ -305,27 +305,30 @@ def test_the_dot_plot_has_an_interval_for_every_arm() -> None:
     assert interval(arm(0.0, 0.0)["success"], bounded=True) == "0.0 [0.0, 8.8]"
 
 
-def test_arms_in_other_processes_find_a_rule_of_the_working_directory(
-    file: Path, turncredit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("torch")
+WORKER_IMPORTS = """
+import json, sys
+from turncredit.credit import get
+from turncredit.registry import ImportRules, adopt_import_rules
+
+imports = json.loads(sys.stdin.readline())["imports"]
+adopt_import_rules(ImportRules(**imports | {"typed": frozenset(imports["typed"])}))
+print(get("rules_of_a_folder:rule", eps=0.1).options["eps"])
+"""
+
+
+def test_a_worker_finds_a_rule_that_was_typed_with_options_in_the_working_directory(tmp_path: Path) -> None:
+    from turncredit.ablation.process_worker import job_line
+    from turncredit.credit import get
+    from turncredit.registry import names_from_files
+
     rule = "from turncredit.credit import grpo\n\n\ndef rule(steps, *, eps=1e-6):\n    return grpo(steps, eps=eps)\n"
-    (tmp_path / "rules_of_the_folder.py").write_text(rule, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(process_pool, "subprocess", SimpleNamespace(Popen=WarmPopen, PIPE=subprocess.PIPE))
-    words = ["credit=grpo,rules_of_the_folder:rule:eps=1e-5", "imitation.epochs=1", "train.iterations=1"]
-    words += ["train.group_size=2", "evaluation.episodes=1", "--output", "out"]
-    said = turncredit("ablate", file, *words)
-    assert said.code == 0, said.err
-    arms = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))["arms"]
-    assert {name: arm["folder"] for name, arm in arms.items()} == {
-        "grpo": "grpo",
-        "rules_of_the_folder:rule:eps=1e-5": "rules_of_the_folder-rule-eps-1e-5",
-    }
-    assert [arm["seeds"]["0"]["state"] for arm in arms.values()] == ["finished", "finished"]
-    said = turncredit("ablate", "out")  # now a file names the module
-    assert said.code == 2
-    assert "--trust" in said.err
+    (tmp_path / "rules_of_a_folder.py").write_text(rule, encoding="utf-8")
+    with names_from_files(["credit=grpo,rules_of_a_folder:rule:eps=0.1"], folder=tmp_path):
+        get("rules_of_a_folder:rule")
+        line = job_line({})
+    command = [sys.executable, "-P", "-c", WORKER_IMPORTS]
+    worker = subprocess.run(command, input=line, capture_output=True, text=True, check=False, cwd="/")
+    assert worker.stdout == "0.1\n", worker.stderr
 
 
 def test_labels_of_arms_are_short_and_different() -> None:
