@@ -171,7 +171,7 @@ def test_arms_share_all_but_what_they_name(tmp_path):
         (["credit=grpo,grpo"], "same name"),
         (["credit=gigpo,gigpo:w=0.5"], "the same run"),  # w is 0.5 in the file already
         (["credit=grpo,"], "empty value"),
-        (["train.lr=1e-3:w=1"], "w is no key of .train."),
+        (["train.lr=1e-3:w=1,1e-4"], "w is no key of .train."),
         (["imitation.demonstrator.noise=0.1,0.2"], "imitation.demonstrator.noise cannot be an axis"),
         (["credit=grpo:policy.new.hidden=8"], "policy.new.hidden cannot differ"),
         (["nonsense=1,2"], "nonsense cannot be an axis"),
