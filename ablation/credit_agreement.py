@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from turncredit.ablation.plan import Ablation, Arm
+from turncredit.ablation.axes import Arm
+from turncredit.ablation.plan import Ablation
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Group, grouped

@@ -12,58 +12,31 @@ This is not a search: the arms are named in advance, and every one of them is tr
 
 import itertools
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from turncredit.ablation.arm_grammar import format_value, split
+from turncredit.ablation.axes import SHORT, Arm, axis, with_own_folders
 from turncredit.agents.files.json_files import write_json
 from turncredit.credit.errors import CreditError
 from turncredit.credit.registry import get as credit_rule
 from turncredit.registry import suggest
 from turncredit.tools.bounded_input import read_json
 from turncredit.training.config.differences import differences
-from turncredit.training.config.renamed import RENAMED, with_new_names
+from turncredit.training.config.renamed import with_new_names
 from turncredit.training.config.run import Run, parse_value
-from turncredit.training.config.section_tables import Section
-from turncredit.training.config.sections import CreditSection, ObjectiveSection
 from turncredit.training.config.toml import literal
 from turncredit.training.errors import ConfigError, RunExists, TrainingError
 from turncredit.training.versions import describe
 
-VARIES = ("agent", "credit", "objective", "sampling", "train")
-"""Sections that an arm may change. All arms share the others: the environment, the warm start and the evaluation."""
-SHORT = {"credit": "credit.method", "objective": "objective.name"}
-"""Abbreviations of keys."""
 MAY_CHANGE = frozenset({"name", "output", "threads", "loggers.names", "loggers.project", "checkpoints.keep"})
 PLAN = "plan.json"
 CALLS = "calls.jsonl"
 WARM_START = "warm-start"
 VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One arm: the keys that it changes, and what becomes of the options of the run's credit rule.
-
-    Attributes:
-        name: of the arm.
-        words: "section.key=value".
-        left_out: options of the run that the arm's credit rule does not have.
-        handed: options of the run that only the base rule of the arm's credit rule has; they are passed to it.
-    """
-
-    name: str
-    words: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
-    handed: tuple[str, ...] = ()
-
-    @property
-    def folder(self) -> str:
-        """Name of the arm's folder."""
-        return re.sub(r"[^A-Za-z0-9._]+", "-", self.name).strip("-.") or "arm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +124,9 @@ def plan(run: Run, words: Sequence[str], folder: Path) -> Ablation:
     """Return the ablation that the words of a command line describe.
 
     A word "key=value,value,..." is an axis, and axes are crossed. "credit" abbreviates "credit.method", and "objective"
-    "objective.name". A value may set further keys, as in "gigpo:w=0.5:anchor=observation": options of the method, keys
-    of the axis' section, or any key written with its section. "seeds=5" means five seeds starting with the run's own,
-    "seeds=[0,7]" exactly these.
+    "objective.name". A value may set further keys, as in "gigpo:w=0.5:anchor=observation": keys of the axis' section,
+    options of what the axis names, or any key written with its section (`turncredit.ablation.arm_grammar` has the
+    grammar). "seeds=5" means five seeds starting with the run's own, "seeds=[0,7]" exactly these.
 
     Args:
         run: the run, with all words that are not axes (see `is_axis`) applied.
@@ -177,78 +150,21 @@ def plan(run: Run, words: Sequence[str], folder: Path) -> Ablation:
         if name == "seeds":
             seeds = _seeds(text.strip(), run.seed)
         else:
-            axes.append(list(_axis(key.strip(), text)))
+            axes.append(list(axis(key.strip(), text)))
     if not axes:
-        axes = [list(_axis("credit", run.credit.method))]
-    several = [len(axis) > 1 or len(axes) == 1 for axis in axes]
+        method = run.credit.method
+        axes = [[Arm(method, (f"credit.method={format_value(method)}",))]]
+    several = [len(choices) > 1 or len(axes) == 1 for choices in axes]
     arms = []
     for chosen in itertools.product(*axes):
         name = ", ".join(arm.name for arm, shown in zip(chosen, several, strict=True) if shown) or chosen[0].name
         arms.append(Arm(name, tuple(word for arm in chosen for word in arm.words)))
-    if len({arm.folder for arm in arms} | {WARM_START}) <= len(arms):
+    if len({arm.name for arm in arms}) < len(arms):
         raise ConfigError(f"two arms have the same name: {', '.join(arm.name for arm in arms)}")
+    arms = with_own_folders(arms, WARM_START)
     ablation = Ablation(folder, base, tuple(_with_suitable_options(base, arms)), seeds)
     _distinct(ablation)
     return ablation
-
-
-def is_axis(word: str) -> bool:
-    """Return whether a word of the command line is an axis or the seeds: a method, or several values of a key."""
-    key, _, text = word.partition("=")
-    return key.strip() in {"seeds", *SHORT} or len(split(text, ",")) > 1
-
-
-def split(text: str, mark: str) -> list[str]:
-    """Split a text at a mark outside of brackets and quotes.
-
-    >>> split('a,[1,2],"b,c"', ",")
-    ['a', '[1,2]', '"b,c"']
-    """
-    parts, depth, quote = [""], 0, ""
-    for char in text:
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "\"'":
-            quote = char
-        depth += (char in "[{") - (char in "]}") if not quote else 0
-        if char == mark and not quote and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
-
-
-def _axis(key: str, text: str) -> Iterator[Arm]:
-    key = SHORT.get(key, key)
-    section = key.partition(".")[0]
-    if section not in VARIES or "." not in key:
-        raise ConfigError(
-            f"{key} cannot be an axis, because all arms share the environment, the warm start and the evaluation; an "
-            f"axis is a key of {', '.join(VARIES)}"
-        )
-    for item in split(text, ","):
-        value, *more = split(item.strip(), ":")
-        if not value:
-            raise ConfigError(f"{key}={text} has an empty value; an axis has the form key=value,value")
-        words = [f"{key}={value}"]
-        for extra in more:
-            name, equals, _ = extra.partition("=")
-            if not equals or not name:
-                raise ConfigError(f"{item!r}: expected key=value after the colon, got {extra!r}")
-            words.append(f"{_full(section, name.strip())}{extra[len(name) :]}")
-        yield Arm(item.strip() if key in SHORT.values() else f"{key.rpartition('.')[2]}={item.strip()}", tuple(words))
-
-
-def _full(section: str, name: str) -> str:
-    """Return the dotted key of a word after a colon."""
-    if "." in name:
-        if name.partition(".")[0] not in VARIES:
-            raise ConfigError(f"{name} cannot differ between arms; choose a key of {', '.join(VARIES)}")
-        return name
-    fields: dict[str, type[Section]] = {"credit": CreditSection, "objective": ObjectiveSection}
-    if section in fields and name not in fields[section].model_fields and f"{section}.{name}" not in RENAMED:
-        return f"{section}.options.{name}"
-    return f"{section}.{name}"
 
 
 def _seeds(text: str, first: int) -> tuple[int, ...]:
@@ -367,7 +283,13 @@ def read_plan(folder: Path) -> Ablation:
         if content["version"] != VERSION:
             raise TrainingError(f"{folder / PLAN} was written by another version of turncredit ({content['version']})")
         arms = tuple(
-            Arm(table["name"], tuple(table["words"]), tuple(table["left_out"]), tuple(table.get("handed", ())))
+            Arm(
+                table["name"],
+                tuple(table["words"]),
+                tuple(table["left_out"]),
+                tuple(table.get("handed", ())),
+                str(table.get("suffix", "")),
+            )
             for table in content["arms"]
         )
         base, _ = with_new_names(content["base"])

@@ -266,7 +266,8 @@ def merge_adapters(folder: Path) -> None:
 
 def warm_starts(words: list[str], folder: Path, options: argparse.Namespace, say: Callable[[str], None]) -> None:
     """Make the warm starts of the ablation that is planned for a folder, and nothing else."""
-    from turncredit.ablation.plan import is_axis, open_folder, plan
+    from turncredit.ablation.axes import is_axis
+    from turncredit.ablation.plan import open_folder, plan
     from turncredit.ablation.process_pool import PooledRun, train_all
     from turncredit.training import Run
 

@@ -194,7 +194,8 @@ def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> ResultTable:
 
 def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
     """Return the ablation of a run's file, or the one that a folder holds."""
-    from turncredit.ablation.plan import PLAN, SHORT, is_axis, plan, read_plan
+    from turncredit.ablation.axes import SHORT, is_axis
+    from turncredit.ablation.plan import PLAN, plan, read_plan
     from turncredit.training.config.file_options import require_safe_run
 
     if file.is_dir():
@@ -221,7 +222,7 @@ def ablate(
         list[str] | None,
         typer.Argument(
             metavar="KEY=VALUE",
-            help="Arms: credit=grpo,gigpo:w=0.5 or KEY=A,B. Seeds: seeds=5. Overrides: KEY=VALUE.",
+            help="Arms: credit=grpo,gigpo:w=0.5,mine:rule or KEY=A,B. Seeds: seeds=5. Overrides: KEY=VALUE.",
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,

@@ -42,7 +42,7 @@ def choose_folder(output: Path | None, method: str, seed: int) -> tuple[Path, bo
     if output is not None:
         return output, resumable(output)
     for number in range(1, 1000):
-        folder = Path("runs") / f"demo-{method}-{seed}{'' if number == 1 else f'-{number}'}"
+        folder = Path("runs") / f"demo-{method.replace(':', '-')}-{seed}{'' if number == 1 else f'-{number}'}"
         if resumable(folder) or not (folder / RUN_FILE).exists():
             return folder, resumable(folder)
     raise UserError("runs/ holds a thousand demos; name a folder with --output")
@@ -151,11 +151,13 @@ def demo(
     """Train an agent on household games in minutes, and show what it learned."""
     if config == CONFIGURATION and not config.is_file():
         raise UserError(f"{CONFIGURATION} is missing from this installation; name another file with --config")
+    from turncredit.training.config.toml import literal
+
     for word in options or ():
         key = word.partition("=")[0].strip()
         if key in _OPTIONS:
             raise UserError(f"{word} has no effect in the demo; use {_OPTIONS[key]}")
-    words = [f"seed={seed}", *(options or ()), *([] if method is None else [f'credit.method="{method}"'])]
+    words = [f"seed={seed}", *(options or ()), *([] if method is None else [f"credit.method={literal(method)}"])]
     rule = load_run(config, words, output).credit.method
     folder, resume = choose_folder(output, rule, seed)
     run = load_run(config, words, folder)

@@ -118,7 +118,9 @@ def names_from_files(typed: Iterable[str] = (), *, folder: str | os.PathLike[str
     global _rules
     before = _rules
     names = frozenset(name for word in typed for name in (word, *_SEPARATORS.split(word)) if ":" in name)
-    _rules = ImportRules(False, names, os.fspath(folder))
+    # an option may follow a name after a further colon: "mine:rule:gamma=0.9"
+    names |= {name[: mark.start()] for name in names for mark in re.finditer(":", name)}
+    _rules = ImportRules(False, frozenset(name for name in names if ":" in name), os.fspath(folder))
     try:
         yield
     finally:
@@ -276,10 +278,14 @@ class Registry(Generic[T]):
     def register(self, name: str, item: T) -> T:
         """Make an item known by its name in this process, and return it.
 
+        An item replaces that of the same function as it was defined before: a cell of a notebook runs again, and a
+        module is reloaded.
+
         Raises:
             ValueError: the name belongs to another item.
         """
-        if self._items.get(name, item) != item or name in self._lazy:
+        before = self._items.get(name, item)
+        if name in self._lazy or (before != item and not (_origin(item) and _origin(before) == _origin(item))):
             raise ValueError(f"the {self.kind} name {name!r} is already taken")
         self._items[name] = item
         return item
@@ -321,14 +327,26 @@ class Registry(Generic[T]):
         try:
             return self._adapt(name, load(reference, self.kind, registered=registered is not None))
         except CannotLoad as error:
-            module = reference.partition(":")[0]
+            module, _, rest = reference.partition(":")
             if name in self.names() or not _is_missing(module, error.__cause__) or not _near(module, self.names()):
                 raise
+            if module in self.names():
+                raise UnknownName(
+                    f"unknown {self.kind} {name!r}: {module!r} is one, but {rest!r} is no part of its name; an option "
+                    "has the form key=value"
+                ) from error
             # "vlm:MODEL" is rather a misspelt name than a module
             raise UnknownName(f"unknown {self.kind} {module!r}{suggest(module, self.names())}") from error
 
     def _entry_point(self, name: str) -> str | None:
         return next((point.value for point in entry_points(group=self.group) if point.name == name), None)
+
+
+def _origin(item: object) -> tuple[str, str] | None:
+    """Return the module and the name of an item's function, where that name is one of the module."""
+    function = getattr(item, "function", None)
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<locals>")
+    return None if module is None or "<" in name else (module, name)
 
 
 def _is_missing(module: str, error: BaseException | None) -> bool:
@@ -355,7 +373,8 @@ def load(reference: str, kind: str, *, registered: bool = False) -> Any:
     try:
         return attrgetter(attribute)((import_registered if registered else import_typed)(module))
     except Exception as error:  # importing runs code of others, which may raise anything
-        raise CannotLoad(f"the {kind} {reference!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        hint = "; an option after a colon has the form key=value" if ":" in attribute else ""
+        raise CannotLoad(f"the {kind} {reference!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
 
 
 def choose(kind: str, name: str, choices: Iterable[str]) -> str:

@@ -5,7 +5,6 @@ The input is the table of `turncredit.ablation.results`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -228,16 +227,30 @@ def short_labels(names: Sequence[str]) -> dict[str, str]:
 
     >>> short_labels(["gigpo:train.lr=1e-4", "grpo:train.lr=1e-4"])
     {'gigpo:train.lr=1e-4': 'gigpo', 'grpo:train.lr=1e-4': 'grpo'}
+    >>> short_labels(["mine:by_time", "mine:by_time:gamma=0.9"])
+    {'mine:by_time': 'mine:by_time', 'mine:by_time:gamma=0.9': 'gamma=0.9'}
     """
-    parts = {name: [_without_section(part) for part in re.split(r", |:", name)] for name in names}
+    parts = {name: [_without_section(part) for part in _parts(name)] for name in names}
     shared = set.intersection(*map(set, parts.values())) if len(parts) > 1 else set()
     labels = {name: " ".join(part for part in own if part not in shared) or own[0] for name, own in parts.items()}
     return labels if len(set(labels.values())) == len(names) else {name: name for name in names}
 
 
+def _parts(name: str) -> list[str]:
+    """Return the values and settings in the name of an arm, also of crossed axes: "anchor=state, lr=1e-3"."""
+    from turncredit.ablation.arm_grammar import parse_arm, parse_axis
+    from turncredit.training.errors import ConfigError
+
+    try:
+        arms = [parse_arm(word) for word in parse_axis(name)]
+    except ConfigError:  # an ablation of an older version
+        return [name]
+    return [part for arm in arms for part in (arm.value, *(f"{key}={value}" for key, value in arm.settings))]
+
+
 def _without_section(part: str) -> str:
     key, equals, value = part.partition("=")
-    return f"{key.rpartition('.')[2]}{equals}{value}" if equals else part
+    return f"{key.rpartition('.')[2]}{equals}{value}" if equals and key.replace(".", "_").isidentifier() else part
 
 
 def training_curves(results: ResultTable) -> tuple[str, list[Curve]]:

@@ -142,6 +142,12 @@ def credit_settings(
 
 def _names(rules: str | Sequence[str]) -> list[str]:
     names = rules.split(",") if isinstance(rules, str) else rules
+    for name in names:
+        if "=" in name:
+            raise ReportError(
+                f"--credit takes names of rules, got {name.strip()!r}; an option is a word of its own, such as "
+                f"{name.strip().rpartition(':')[2]}, for every rule that has it"
+            )
     return list(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 

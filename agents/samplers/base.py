@@ -280,6 +280,8 @@ def parse_sampler(text: str) -> tuple[str, str, str]:
 
     >>> parse_sampler("openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1")
     ('openai', 'Qwen/Qwen3-8B', 'http://127.0.0.1:8000/v1')
+    >>> parse_sampler("openai:MODEL@main@http://user:word@127.0.0.1:8000/v1")
+    ('openai', 'MODEL@main', 'http://user:word@127.0.0.1:8000/v1')
     >>> parse_sampler("transformers:Qwen/Qwen3-8B@main")
     ('transformers', 'Qwen/Qwen3-8B@main', '')
     >>> parse_sampler("their_package:make_sampler")
@@ -288,10 +290,12 @@ def parse_sampler(text: str) -> tuple[str, str, str]:
     engine, _, address = text.partition(":")
     if engine not in SAMPLERS.names():
         return text, "", ""
-    model, at, url = address.rpartition("@")
-    if engine == "openai" and at and "://" not in url and re.match(r"localhost\b|[\w.-]+:\d+|[\w.-]+\.\w+/", url):
+    if mark := re.search(r"@(?=[A-Za-z][A-Za-z0-9+.-]*://)", address):  # a URL may hold further "@"
+        return engine, address[: mark.start()], address[mark.end() :]
+    _, at, url = address.rpartition("@")
+    if engine == "openai" and at and re.match(r"localhost\b|[\w.-]+:\d+|[\w.-]+\.\w+/", url):
         raise SamplerError(f"the URL of a server must begin with http:// or https://, got {url}")
-    return (engine, model, url) if at and "://" in url else (engine, address, "")
+    return engine, address, ""
 
 
 MakeSampler = Callable[[SamplerSettings], Samples]

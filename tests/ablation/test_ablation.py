@@ -13,8 +13,10 @@ import toys.corridor
 from toys.training_helpers import trajectory, turn
 
 import turncredit.ablation.process_pool as crew_module
+from turncredit.ablation.arm_grammar import split
+from turncredit.ablation.axes import Arm, is_axis
 from turncredit.ablation.credit_agreement import credit_agreement
-from turncredit.ablation.plan import Arm, check, is_axis, open_folder, plan, read_plan, split
+from turncredit.ablation.plan import check, open_folder, plan, read_plan
 from turncredit.ablation.process_pool import PooledRun, train_all
 from turncredit.ablation.process_worker import TimeLimit
 from turncredit.ablation.results import ablation_results
@@ -169,7 +171,7 @@ def test_arms_share_all_but_what_they_name(tmp_path):
         (["credit=grpo,grpo"], "same name"),
         (["credit=gigpo,gigpo:w=0.5"], "the same run"),  # w is 0.5 in the file already
         (["credit=grpo,"], "empty value"),
-        (["credit=grpo:w"], "expected key=value after the colon"),
+        (["train.lr=1e-3:w=1,1e-4"], "w is no key of .train."),
         (["imitation.demonstrator.noise=0.1,0.2"], "imitation.demonstrator.noise cannot be an axis"),
         (["credit=grpo:policy.new.hidden=8"], "policy.new.hidden cannot differ"),
         (["nonsense=1,2"], "nonsense cannot be an axis"),
@@ -192,6 +194,8 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path, words, message):
 def test_unknown_rules_and_options_show_before_any_work(tmp_path):
     with pytest.raises(UnknownRule, match="gigpo"):
         ablation(tmp_path, "credit=gigppo,grpo")
+    with pytest.raises(UnknownRule, match=r"arm 'grpo:w': .* 'grpo' is one, but 'w' .* has the form key=value"):
+        ablation(tmp_path, "credit=grpo:w")
     with pytest.raises(Exception, match="gamma"):
         check(ablation(tmp_path, "credit=grpo,gigpo:gama=0.5"))
     with pytest.raises(ConfigError, match=r"evaluation\.episodes must be > 0"):

@@ -14,7 +14,8 @@ import toys.corridor
 pytest.importorskip("torch")
 
 import turncredit.training.evaluation as evaluation
-from turncredit.ablation.plan import Ablation, is_axis, plan
+from turncredit.ablation.axes import is_axis
+from turncredit.ablation.plan import Ablation, plan
 from turncredit.ablation.process_pool import PooledRun
 from turncredit.ablation.results import ablation_results
 from turncredit.agents.models.model_folder import load_model

@@ -117,6 +117,7 @@ def test_a_sampler_is_named_with_its_model_and_url() -> None:
     assert parse_sampler("transformers:a/b@main") == ("transformers", "a/b@main", "")
     assert parse_sampler("openai:m@http://h:1/v1") == ("openai", "m", "http://h:1/v1")
     assert parse_sampler("openai:org/m@v2@https://h/v1") == ("openai", "org/m@v2", "https://h/v1")
+    assert parse_sampler("openai:m@https://me:secret@h:1/v1?a=b@c") == ("openai", "m", "https://me:secret@h:1/v1?a=b@c")
     assert parse_sampler("some.module:make") == ("some.module:make", "", "")
 
 

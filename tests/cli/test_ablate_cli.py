@@ -305,6 +305,32 @@ def test_the_dot_plot_has_an_interval_for_every_arm() -> None:
     assert interval(arm(0.0, 0.0)["success"], bounded=True) == "0.0 [0.0, 8.8]"
 
 
+WORKER_IMPORTS = """
+import json, sys
+from turncredit.credit import get
+from turncredit.registry import ImportRules, adopt_import_rules
+
+imports = json.loads(sys.stdin.readline())["imports"]
+adopt_import_rules(ImportRules(**imports | {"typed": frozenset(imports["typed"])}))
+print(get("rules_of_a_folder:rule", eps=0.1).options["eps"])
+"""
+
+
+def test_a_worker_finds_a_rule_that_was_typed_with_options_in_the_working_directory(tmp_path: Path) -> None:
+    from turncredit.ablation.process_worker import job_line
+    from turncredit.credit import get
+    from turncredit.registry import names_from_files
+
+    rule = "from turncredit.credit import grpo\n\n\ndef rule(steps, *, eps=1e-6):\n    return grpo(steps, eps=eps)\n"
+    (tmp_path / "rules_of_a_folder.py").write_text(rule, encoding="utf-8")
+    with names_from_files(["credit=grpo,rules_of_a_folder:rule:eps=0.1"], folder=tmp_path):
+        get("rules_of_a_folder:rule")
+        line = job_line({})
+    command = [sys.executable, "-P", "-c", WORKER_IMPORTS]
+    worker = subprocess.run(command, input=line, capture_output=True, text=True, check=False, cwd="/")
+    assert worker.stdout == "0.1\n", worker.stderr
+
+
 def test_labels_of_arms_are_short_and_different() -> None:
     names = ["gigpo:w=0.5:train.lr=1e-4", "grpo:train.lr=1e-4"]
     assert list(short_labels(names).values()) == ["gigpo w=0.5", "grpo"]
@@ -314,6 +340,10 @@ def test_labels_of_arms_are_short_and_different() -> None:
     same = ["a.x=1", "b.x=1"]
     assert list(short_labels(same)) == list(short_labels(same).values())
     assert short_labels(["grpo"]) == {"grpo": "grpo"}
+    own = ["mine:by_time", "mine:by_time:gamma=0.9", "mine:by_turn:train.lr=1e-4"]
+    assert list(short_labels(own).values()) == ["mine:by_time", "mine:by_time gamma=0.9", "mine:by_turn lr=1e-4"]
+    tables = ["tasks={name='levels', mix=0}", "tasks={name='levels', mix=1}", "judge=openai:M@http://h:1/v1", "it's"]
+    assert list(short_labels(tables).values()) == tables
 
 
 def test_intervals_and_tables_as_text() -> None:

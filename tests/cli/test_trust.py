@@ -18,7 +18,7 @@ from toys import corridor
 from toys.commands import Call, one_sentence
 
 from turncredit.cli.command_line import resume_command
-from turncredit.registry import Untrusted, names_from_files
+from turncredit.registry import Untrusted, names_from_files, require_trust
 from turncredit.report.run_report.report_data import open_report
 from turncredit.report.run_report.server import LiveServer
 from turncredit.training.config.file_options import needs_trust, require_safe_run
@@ -166,6 +166,40 @@ def test_the_file_of_a_run_that_the_user_names_is_their_own_program(
 def test_options_that_act_on_something_outside_need_trust(options: dict[str, Any], trusted: bool) -> None:
     run = Run.parse({"env": {"id": "turncredit/Android-v0", "kwargs": options}})
     assert needs_trust(run) is not trusted
+
+
+@pytest.mark.parametrize(
+    ("word", "trusted"),
+    [
+        ("policy.device=cuda:0", True),
+        ("cluster.address=127.0.0.1:6379", True),
+        ("sampling.judge=transformers:Qwen/Qwen3-8B", True),
+        ("agent.image_note=image:gone", True),
+        ("credit.method=folder.evil:rule", False),
+        ("sampling.tasks=folder.evil:rule", False),
+        ("objective.name=folder.evil:rule", False),
+    ],
+)
+def test_a_colon_in_a_value_is_not_always_the_name_of_code(word: str, trusted: bool) -> None:
+    assert needs_trust(Run.parse({}, [word])) is not trusted
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("credit=mine:rule:gamma=0.9,grpo", "mine:rule"),
+        ("credit=grpo:objective.name=mine:loss:power=2", "mine:loss"),
+        ("sampling.tasks=uniform,mine.rules:near:target=0.3", "mine.rules:near"),
+        ('sampling.groups=["mine:one_more"]', "mine:one_more"),
+        ("mine:examples/Mine-v0", "mine:examples/Mine-v0"),
+    ],
+)
+def test_a_typed_name_is_found_in_every_syntax_and_no_other_one_is(word: str, name: str) -> None:
+    with names_from_files([word]):
+        require_trust(name, "rule")
+        for other in ("mine:other", "evil:rule", f"{name}x", f"x{name}"):
+            with pytest.raises(Untrusted):
+                require_trust(other, "rule")
 
 
 @pytest.mark.parametrize(

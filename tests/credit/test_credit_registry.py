@@ -217,6 +217,23 @@ def test_a_name_is_registered_once(monkeypatch):
         register(CreditRule("theirs", "Other", None, "paper", "x", gigpo))
 
 
+def test_a_cell_of_a_notebook_registers_its_rule_again(monkeypatch):
+    monkeypatch.setattr(RULES, "_items", dict(RULES._items))
+    cell = """
+from turncredit.credit import Advantages, CreditRule, Steps, register
+
+def again(steps: Steps, *, factor: float = {factor}) -> Advantages:
+    return Advantages.of(steps, steps.reward * factor)
+
+register(CreditRule("again", "Again", None, "our reading", "never", again))
+"""
+    for factor in (1.0, 3.0):
+        exec(cell.format(factor=factor), {"__name__": "__main__"})
+        assert get("again").options["factor"] == factor
+    with pytest.raises(CreditError, match="credit rule name 'again' is already taken"):
+        exec(cell.format(factor=1.0), {"__name__": "elsewhere"})
+
+
 def test_results_that_would_poison_an_update_are_refused():
     with pytest.raises(CreditError, match="1 of 2 advantages are not finite"):
         Advantages.of(STEPS, np.array([np.nan, 1.0]))

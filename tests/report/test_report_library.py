@@ -58,5 +58,7 @@ def test_mistakes_are_report_errors(tmp_path: Path) -> None:
         compare_credit(run, task="nowhere")
     with pytest.raises(ReportError, match="must end in one of"):
         write_credit_picture(run, tmp_path / "graph.txt")
+    with pytest.raises(ReportError, match=r"got .gigpo:gamma=0.9.; an option is a word of its own, such as gamma=0.9"):
+        compare_credit(run, "grpo,gigpo:gamma=0.9")
     with pytest.raises(ReportError, match="has no option 'gama'"):
         compare_credit(run, "gigpo", options={"gama": 1.0})

@@ -88,6 +88,45 @@ def test_overrides_are_typed_as_in_toml(tmp_path):
     assert run.imitation.won_only is False
 
 
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("name=2026", "2026"),
+        ("name=true", "true"),
+        ("name=a=b", "a=b"),
+        ("name=a#b", "a#b"),
+        ("name=don't, they said", "don't, they said"),
+        ("name=2026-01-31", "2026-01-31"),
+        ("env.id=mine:examples/Mine-v0", "mine:examples/Mine-v0"),
+        ("agent.chat={date = 2026-01-31, on = True}", {"date": "2026-01-31", "on": True}),
+        ("agent.chat.date=2026-01-31", {"date": "2026-01-31"}),
+        ("env.kwargs.when=12:30:00", {"when": "12:30:00"}),
+        ('env.kwargs={"True" = "say \\"True\\"", x = True}', {"True": 'say "True"', "x": True}),
+        ("env.kwargs={True = [1979-05-27T07:32:00]}", {"True": ["1979-05-27T07:32:00"]}),
+        ("sampling.groups=dapo", ["dapo"]),
+        ('sampling.rewards={name = "prs"}', [{"name": "prs"}]),
+        ("sampling.teachers=openai:M@http://127.0.0.1:8000/v1", ["openai:M@http://127.0.0.1:8000/v1"]),
+    ],
+)
+def test_a_mark_in_a_value_belongs_to_the_value(word, value):
+    run, keys = Run.parse({}, [word]), word.partition("=")[0].split(".")
+    found = run
+    for key in keys[:2]:
+        found = getattr(found, key)
+    assert found == value
+    assert Run.parse(tomllib.loads(run.to_toml())) == run
+
+
+def test_a_date_in_a_file_is_a_text():
+    assert Run.parse(tomllib.loads("agent.chat = {date = 2026-01-31}")).agent.chat == {"date": "2026-01-31"}
+
+
+def test_a_quoted_key_says_how_to_write_it():
+    with pytest.raises(ConfigError, match=r'write the table above it, such as env.kwargs={"a.b" = 1}'):
+        Run.parse({}, ['env.kwargs."a.b"=1'])
+    assert Run.parse({}, ['env.kwargs={"a.b" = 1}']).env.kwargs == {"a.b": 1}
+
+
 @pytest.mark.parametrize("text", ["train.lr", "=3", "train..lr=3", "name.x=3"])
 def test_bad_overrides(text):
     with pytest.raises(ConfigError):

@@ -3,10 +3,12 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from test_training_loop import make_run
 
 from turncredit.training.config.run import Run
+from turncredit.training.objectives.own_objectives import tried
 from turncredit.training.objectives.tables import tables
 from turncredit.training.parts import prepare
 
@@ -20,9 +22,13 @@ def test_the_tables_are_those_of_the_code():
 
 
 def test_the_example_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    exec(code, {})
+    codes, names = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL), dict[str, Any]()
+    exec(codes[0], names)
     assert 0.0 <= float(capsys.readouterr().out) <= 1.0
+    exec("\n".join(codes[1:]), names)
+    for name, scope in (("better", "token"), ("centred", "sequence")):
+        function, needs = tried(names[name])
+        assert (function.scope, needs) == (scope, ())
 
 
 def test_the_keys_can_be_written_in_a_run(tmp_path):

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 _REFERENCE = re.compile(r"[^\W\d][\w.]*:[\w./-]+")
 """A name of code: module:attribute, or module:namespace/Name-v0."""
+_PLAIN: Mapping[str, bool | set[str]] = {
+    "name": True,
+    "output": True,
+    "cluster": True,
+    "agent": {"stop", "image_note"},
+    "policy": {"model", "device"},
+    "imitation": {"demonstrator"},
+}
+"""Keys that name no code, though a colon may be in their value: "cuda:0", "host:6379"."""
 OUTWARD = frozenset({"cache", "connection", "device", "image", "keep", "url"})
 """Options of turncredit's environments that act on something outside of them, whatever their value."""
 
@@ -73,8 +82,13 @@ def require_safe_run(run: Run, words: Iterable[str] = ()) -> None:
 
 def needs_trust(run: Run) -> bool:
     """Return whether a folder of this run is continued only with `--trust`."""
-    names = [text for text in _texts(run.model_dump(exclude={"imitation": {"demonstrator"}})) if "://" not in text]
-    return any(_REFERENCE.fullmatch(name) for name in names) or any(
+    from turncredit.agents.samplers.base import SAMPLERS
+
+    names = [
+        text for text in _texts(run.model_dump(exclude=_PLAIN)) if "://" not in text and _REFERENCE.fullmatch(text)
+    ]
+    engines = set(SAMPLERS.names())  # "transformers:MODEL" is no module
+    return any(name.partition(":")[0] not in engines for name in names) or any(
         _refused_by(run.env.id, kwargs) for _, kwargs in _options_of(run)
     )
 

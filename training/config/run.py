@@ -9,6 +9,8 @@ import re
 import tomllib
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import date, time
 from pathlib import Path
 from typing import Any, Literal, Self, TypeGuard
 
@@ -34,7 +36,7 @@ from turncredit.training.config.sections import (
     TrainSection,
 )
 from turncredit.training.config.stages import StageSection
-from turncredit.training.config.toml import Table, literal, render
+from turncredit.training.config.toml import Table, literal, render, without_dates
 from turncredit.training.errors import ConfigError
 
 MAX_PROBLEMS = 5
@@ -142,7 +144,7 @@ class Run(Section):
         Raises:
             ConfigError: a key is unknown, or a value is invalid.
         """
-        merged, renamed = with_new_names(table)
+        merged, renamed = with_new_names({key: without_dates(value) for key, value in table.items()})
         for override in overrides:
             renamed |= _override(merged, override)
         if renamed:
@@ -170,31 +172,49 @@ def _override(table: Table, override: str) -> dict[str, str]:
     keys = name.strip().split(".")
     if not equals or not all(keys):
         raise ConfigError(f"an override has the form section.key=value, got {override!r}")
+    if "'" in name or '"' in name:
+        raise ConfigError(
+            f'{override!r}: keys of a word are not quoted; write the table above it, such as env.kwargs={{"a.b" = 1}}'
+        )
     path, renamed = new_name(keys)
-    put(table, path, parse_value(text.strip()), f"{override!r} cannot be set: {{value}} is a value, not a table")
+    value = parse_value(text.strip())
+    if isinstance(value, bool | int | float) and _takes_text(path):
+        value = text.strip()  # name=2026
+    put(table, path, value, f"{override!r} cannot be set: {{value}} is a value, not a table")
     return renamed
+
+
+def _takes_text(path: Sequence[str]) -> bool:
+    """Return whether a key takes any text, and nothing else."""
+    kind: object = Run
+    for key in path:
+        fields = kind.model_fields if _is_section(kind) else {}
+        kind = fields[key].annotation if key in fields else None
+    return kind is str
 
 
 def parse_value(text: str) -> object:
     """Return the value of a `key=value` word on the command line: a TOML value, or the text itself.
 
-    `True` and `False` are read as `true` and `false`, also in lists and tables.
+    `True` and `False` are read as `true` and `false`, also in lists and tables. Dates and times stay texts.
 
     >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny"), parse_value("{tools = True}")
     (0.001, [1, 2], 'tiny', {'tools': True})
+    >>> parse_value("2026-01-31")
+    '2026-01-31'
     """
-    if text[:1] in ("[", "{"):
-        text = _BOOLEAN.sub(lambda match: match[1] or match[2].lower(), text)
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if "\n" in text or (
         "#" in text and text[:1] not in ("'", '"', "[", "{")
     ):  # TOML would see a second line or a comment
         return text
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # invalid TOML, or numbers or nesting without end
-        return text
+    lowered = _BOOLEAN.sub(lambda match: match[1] or match[2].lower(), text) if text[:1] in ("[", "{") else text
+    for toml in dict.fromkeys((text, lowered)):
+        with suppress(ValueError, RecursionError):  # invalid TOML, or numbers or nesting without end
+            value = tomllib.loads(f"value = {toml}")["value"]
+            return text if isinstance(value, date | time) else without_dates(value)
+    return text
 
 
 def _explain(model: type[BaseModel], problem: Any) -> str:
@@ -228,7 +248,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-_BOOLEAN = re.compile(r"""("[^"]*"|'[^']*')|\b(True|False)\b""")
+_BOOLEAN = re.compile(r"""("(?:[^"\\]|\\.)*"|'[^']*')|\b(True|False)\b""")
 """A quoted string, or a truth value as Python writes it."""
 
 _RENAMED = {"tensorboard": 'loggers = ["tensorboard"]'}
@@ -260,9 +280,11 @@ def reference() -> str:
     lines = [
         "# Configuration of a run",
         "",
-        "A run is one TOML file. On the command line, `section.key=value` replaces a value. A key that is unknown, or",
-        "that has no effect in the run (such as `policy.new.hidden` beside `policy.model`), is an error that names it.",
-        "Old names of keys are read as today's, with a note.",
+        "A run is one TOML file. On the command line, `section.key=value` replaces a value: by a value of TOML, or by",
+        "the text where it is none, as in `policy.device=cuda:0`. Quotes that TOML is to see stand in quotes of the",
+        "shell, `'env.kwargs.note=\"2026\"'`. A key that is unknown, or that has no effect in the run (such as",
+        "`policy.new.hidden` beside `policy.model`), is an error that names it. Old names of keys are read as today's,",
+        "with a note.",
         "",
         'Where a value is described as a choice with options, it is a name or a table: `"window"` or',
         '`{name = "window", history = 2}`. Names are those of turncredit, of the entry points of installed packages,',

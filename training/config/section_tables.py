@@ -11,6 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from turncredit.training.config.toml import Table
 
 
+def as_list(value: object) -> object:
+    """Return a single name, or table with a name, as a list of one."""
+    return [value] if isinstance(value, str | dict) else value
+
+
 class Section(BaseModel):
     """A table of the file. Unknown keys are errors, and values do not change."""
 

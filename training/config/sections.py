@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from turncredit.training.config.section_tables import (
     AggregationSection,
@@ -19,6 +19,7 @@ from turncredit.training.config.section_tables import (
     Section,
     StalenessSection,
     WorkersSection,
+    as_list,
 )
 from turncredit.training.config.toml import Table
 from turncredit.training.errors import ConfigError
@@ -184,8 +185,7 @@ class AgentSection(Section):
     keep_images: int = Field(
         default=0,
         ge=0,
-        description="Number of images in a prompt, at least those of its own turn; older ones are left out. 0: all "
-        "stay.",
+        description="Number of images in a prompt, at least those of its own turn; older ones are left out; 0: all.",
     )
     image_note: str = Field(default="", description="Text in the place of an image that was left out; empty: nothing.")
     stop: list[str] = Field(
@@ -421,17 +421,17 @@ class SamplingSection(Section):
         default="uniform",
         description="Rule of which tasks are drawn, a choice with options; see `turncredit list task-rules`.",
     )
-    groups: list[Choice] = Field(
+    groups: Annotated[list[Choice], BeforeValidator(as_list)] = Field(
         default=[],
         description="Rules of when a group is complete, what else is played, and which groups are replaced; the first "
         "that wants something decides. See `turncredit list group-rules`.",
     )
-    rewards: list[Choice] = Field(
+    rewards: Annotated[list[Choice], BeforeValidator(as_list)] = Field(
         default=[],
         description="Rules that change the rewards before credit is assigned, from left to right; see "
         "`turncredit list reward-rules`.",
     )
-    annotators: list[Choice] = Field(
+    annotators: Annotated[list[Choice], BeforeValidator(as_list)] = Field(
         default=[],
         description="What fills in columns for rules, and writes lessons, before rewards are changed; see `turncredit "
         "list annotators`.",
@@ -441,7 +441,7 @@ class SamplingSection(Section):
         description="The model that annotators ask, ENGINE:MODEL or ENGINE:MODEL@URL, such as "
         '"openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1".',
     )
-    teachers: list[str] = Field(
+    teachers: Annotated[list[str], BeforeValidator(as_list)] = Field(
         default=[], description="Other models that play for group rules which ask them: ENGINE:MODEL@URL, or `expert`."
     )
     experience: Table = Field(

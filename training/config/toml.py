@@ -4,6 +4,7 @@ Not included: dates, comments, and arrays of tables over several lines.
 """
 
 from collections.abc import Iterator
+from datetime import date, time
 from typing import Any
 
 from turncredit.tools.visible_text import encodable
@@ -51,3 +52,16 @@ def literal(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(k)} = {literal(v)}" for k, v in value.items()) + "}"
     return repr(value) if isinstance(value, int | float) else str(value)
+
+
+def without_dates(value: object) -> object:
+    """Return a value of TOML with dates and times as texts, in lists and tables too.
+
+    >>> without_dates({"date": date(2026, 1, 31)})
+    {'date': '2026-01-31'}
+    """
+    if isinstance(value, dict):
+        return {key: without_dates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_dates(item) for item in value]
+    return value.isoformat() if isinstance(value, date | time) else value

@@ -14,6 +14,7 @@ from turncredit.training.objectives.correction import CORRECTIONS
 from turncredit.training.objectives.entropy_collapse import aepo, clip_cov, kl_cov, ter
 from turncredit.training.objectives.function import ObjectiveFunction
 from turncredit.training.objectives.group_losses import disco, drpo, grao, p3o, pacs, reg_grpo
+from turncredit.training.objectives.own_objectives import tried
 from turncredit.training.objectives.policy_gradient import (
     a_lol,
     a_lol_ref_free,
@@ -161,13 +162,15 @@ BUILTIN = (
 
 
 def _adapt(name: str, loaded: Any) -> ObjectiveInfo:
-    """Return the entry of an objective of another package: an ObjectiveInfo, or a function made by `objective`."""
+    """Return the entry of an objective from outside: an ObjectiveInfo, or a function from tokens to losses."""
     if isinstance(loaded, ObjectiveInfo):
-        return replace(loaded, name=name)
-    if isinstance(loaded, ObjectiveFunction):
-        title = (loaded.__doc__ or name).splitlines()[0]
-        return ObjectiveInfo(name, title, None, (), "our reading", f"from {loaded.__module__}", loaded)
-    raise TypeError(f"{name!r} must be an ObjectiveInfo, or a function decorated with @objective; got {loaded!r}")
+        function, needs = tried(loaded.function, loaded.needs)
+        return replace(loaded, name=name, function=function, needs=needs)
+    if not callable(loaded):
+        raise TypeError(f"{name!r} must be an ObjectiveInfo, or a function from tokens to losses; got {loaded!r}")
+    function, needs = tried(loaded)
+    title = (function.__doc__ or name).strip().splitlines()[0]
+    return ObjectiveInfo(name, title, None, needs, "our reading", f"from {function.__module__}", function)
 
 
 REGISTRY: Registry[ObjectiveInfo] = Registry("objective", group="turncredit.objectives", adapt=_adapt)

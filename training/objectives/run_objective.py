@@ -144,4 +144,4 @@ class Objective(Terms):
             tokens: whole units of what must be computed together.
             weights: float [M], of the whole mini-batch, from `token_weights`.
         """
-        return whole_loss(self.info.function.kernel, self.options, self, tokens, weights)
+        return whole_loss(self.info.function.losses, self.options, self, tokens, weights)

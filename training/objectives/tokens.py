@@ -14,6 +14,19 @@ LARGEST = 20.0  # nats; the exponential of more would dominate every sum
 IMPOSSIBLE = -1e4  # nats; replaces the logarithm of zero, so that differences stay finite
 
 
+class AbsentColumn(ValueError):
+    """An objective reads a column that was not passed.
+
+    Attributes:
+        column: its name.
+    """
+
+    def __init__(self, column: str) -> None:
+        """Say which column is missing."""
+        super().__init__(f"the objective needs {column!r}, which was not passed")
+        self.column = column
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """M tokens that carry loss, in the order of rows and columns of their batch.
@@ -68,11 +81,11 @@ class Tokens:
         """Return an optional column.
 
         Raises:
-            ValueError: the caller did not pass it.
+            AbsentColumn: the caller did not pass it.
         """
         column = getattr(self, name)
         if column is None:
-            raise ValueError(f"the objective needs {name!r}, which was not passed")
+            raise AbsentColumn(name)
         assert isinstance(column, Tensor)
         return column
 
