@@ -4,7 +4,8 @@ Everything that a command prints goes through here. Texts of models, task files,
 terminal would obey: a new title, the clipboard, a cursor that moves over other lines. The consoles write it as escapes;
 only their own styles reach the terminal.
 
-On a terminal, long lines are broken at spaces (`turncredit.cli.word_wrap`); JSON and tracebacks stay as they are.
+On a terminal, long lines are broken at spaces (`turncredit.cli.word_wrap`), and a table that is too wide gives way
+without cutting a word (`turncredit.cli.fitting_tables`); JSON and tracebacks stay as they are.
 Without a terminal nothing is coloured and no line is wrapped, so the output of every command can be piped. Consoles are
 created on each use, so that tests can replace the streams.
 """
@@ -23,8 +24,10 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
+from turncredit.cli.fitting_tables import fitted
 from turncredit.cli.word_wrap import wrapped
 from turncredit.tools.visible_text import escaped
 
@@ -59,15 +62,24 @@ class VisibleConsole(Console):
     """
 
     wraps = True
-    """Whether there is a width that lines are broken for."""
+    """Whether lines of texts are broken."""
+    fits_tables = True
+    """Whether tables are made as narrow as the console."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of something to print; those with rich's own commands to the terminal stay."""
         options = options or self.options
-        if isinstance(renderable, Text) and options.overflow == "ignore" and self.wraps:
+        if self.wraps and isinstance(renderable, Text) and options.overflow == "ignore":
             renderable = wrapped(renderable, options.max_width)
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as rich does, but for a table that is wider than the terminal."""
+        if self.fits_tables and any(isinstance(thing, Table) for thing in objects):
+            objects = tuple(fitted(thing, self.width) if isinstance(thing, Table) else thing for thing in objects)
+            options = {"soft_wrap": True, **options}  # crops nothing
+        super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         """Raise what Python raises for a closed pipe."""
@@ -75,10 +87,12 @@ class VisibleConsole(Console):
 
 
 def _make(*, stderr: bool) -> Console:
-    without_width = piped(stderr=stderr)
-    width = _PIPE_WIDTH if without_width else None
+    stream = sys.stderr if stderr else sys.stdout
+    any_width = piped(stderr=stderr)
+    width = _PIPE_WIDTH if any_width else None
     console = VisibleConsole(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
-    console.wraps = not without_width
+    console.fits_tables = not any_width
+    console.wraps = stream is not None and stream.isatty()  # a program that reads a pipe reads lines, at any width
     return console
 
 

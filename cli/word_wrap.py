@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from rich.text import Text
 
-__all__ = ["line_breaks", "wrapped"]
+__all__ = ["line_breaks", "words", "wrapped"]
 
 _UNBROKEN = re.compile(
     r"`[^`\n]*`"
@@ -63,7 +63,7 @@ def line_breaks(line: str, width: int) -> list[tuple[int, int]]:
         return []
     indent = _hanging_indent(line, width)
     breaks, start, end, room = [], 0, 0, width
-    for word_start, word_end in _words(line):
+    for word_start, word_end in words(line):
         if end and cell_len(line[start:word_end]) > room and line[start:end].strip():
             breaks.append((end, word_start))
             start, room = word_start, width - indent
@@ -71,7 +71,7 @@ def line_breaks(line: str, width: int) -> list[tuple[int, int]]:
     return breaks
 
 
-def _words(line: str) -> Iterator[tuple[int, int]]:
+def words(line: str) -> Iterator[tuple[int, int]]:
     """Yield the begin and end of each word of a line, where what must not be broken counts as one word."""
     unbroken = [match.span() for match in _UNBROKEN.finditer(line)]
     start: int | None = None
