@@ -88,7 +88,7 @@ function frame(store, page, word) {
     h("span", { id: "live", role: "status", hidden: !feed.live }, "live"),
     h("button", { onclick: theme, title: "light or dark (t)", "aria-label": "light or dark" }, "◐"),
     h("button", { onclick: help, title: "keys (?)", "aria-label": "keys" }, "?"));
-  find("foot").replaceChildren(h("p", {}, "Advantages are computed from the stored episodes, iteration by iteration, when the report is written: a rule with memory begins anew in each, and a KL term in the reward is not in them. Screens are the images that were stored with an episode; where there are none, those of the episodes that `--screens` has replayed."));
+  find("foot").replaceChildren(h("p", {}, "Advantages are computed from the stored episodes, iteration by iteration, when the report is written: a rule with memory begins anew in each, and a KL term in the reward is not in them. Screens are the images that were stored with an episode; where there are none, those of the episodes that ", h("code", {}, "--screens"), " has replayed."));
   find("help").replaceChildren(h("h2", {}, "Keys"), h("dl", {}, KEYS.map(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)]).flat()),
     h("button", { onclick: () => /** @type {any} */ (find("help")).close() }, "close"));
 }
