@@ -261,7 +261,7 @@ def doctor(
 
 
 def _table(results: Iterable[ProbeResult]) -> Table:
-    """Return the results as a table: a row is a line of a pipe, and on a terminal what to install is on its own line."""
+    """Return the results as a table; what to install is a column in a pipe, and on a terminal a line of its own."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("feature", "available", "found", *(["to install it"] if piped() else [])):
         table.add_column(title, overflow="fold")

@@ -59,10 +59,12 @@ def _texts(table: Table) -> list[list[Text]] | None:
         if column.ratio is not None or column.width is not None or column.max_width is not None:
             return None
         cells = [*([column.header] if table.show_header else []), *column.cells]
-        if not all(isinstance(cell, str | Text) for cell in cells):
+        texts = [Text(cell) if isinstance(cell, str) else cell for cell in cells]
+        known = [text for text in texts if isinstance(text, Text)]
+        if len(known) < len(texts):
             return None
-        columns.append([cell if isinstance(cell, Text) else Text(cell) for cell in cells if isinstance(cell, str | Text)])
-    return columns if columns else None
+        columns.append(known)
+    return columns or None
 
 
 def _widest_line(text: Text) -> int:

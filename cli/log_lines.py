@@ -1,7 +1,7 @@
 """Progress of a run in a log: one line for every iteration and every evaluation, in columns.
 
-Everything else that an event holds is in `metrics.jsonl`. How far the work of an iteration is belongs on a terminal, and
-a log has no lines about it.
+Everything else that an event holds is in `metrics.jsonl`. How far the work of an iteration is belongs on a terminal: a
+log has no lines about it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from turncredit.cli.word_wrap import wrapped
-from turncredit.report.number_text import count, duration, percent, short_duration
+from turncredit.report.number_text import count, duration, percent
 
 __all__ = ["WIDTH", "LogLines"]
 

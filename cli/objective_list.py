@@ -63,14 +63,15 @@ def _tree(file: str) -> ast.Module:
 
 
 def _calls(file: str, name: str) -> Iterator[ast.Call]:
+    """Yield the calls of a name whose first argument is a literal, as in the entries of a table."""
     for node in ast.walk(_tree(file)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-            if node.args and isinstance(node.args[0], ast.Constant):  # else the function that registers one
-                yield node
+            yield from [node] if node.args and isinstance(node.args[0], ast.Constant) else []
 
 
-def _table(file: str, name: str) -> Iterator[tuple[str, ast.expr]]:
+def _table(file: str, name: str) -> Iterator[tuple[object, ast.expr]]:
     for node in _tree(file).body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
             table = cast("ast.Dict", node.value)
-            yield from ((ast.literal_eval(key), value) for key, value in zip(table.keys, table.values, strict=True) if key)
+            for key, value in zip(table.keys, table.values, strict=True):
+                yield cast("ast.Constant", key).value, value

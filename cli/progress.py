@@ -166,8 +166,8 @@ def start_line(run: Run, *, resume: bool) -> str:
 class Progress:
     """Shows events as they come; a context manager. `history` keeps them all.
 
-    On a terminal a live table is updated. Elsewhere every iteration, evaluation, note and warning is a line of a log, and
-    what is being done is none, but for what begins before the first iteration.
+    On a terminal a live table is updated. Elsewhere every iteration, evaluation, note and warning is a line of a log.
+    What is being done has none, but for what begins before the first iteration.
     """
 
     def __init__(self, title: str, total: int, *, start: str = "", console: Console | None = None) -> None:

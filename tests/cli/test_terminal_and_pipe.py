@@ -100,7 +100,9 @@ def test_a_log_has_every_iteration_as_a_line_that_fits(tmp_path: Path) -> None:
     text = in_pipe(["train", str(run), "--output", str(tmp_path / "log")], "", tmp_path)
     lines = text.splitlines()
     labels = [match[1] for line in lines if (match := re.match(r" *(iteration|\d/6|eval at \d) ", line))]
-    assert labels == ["iteration", "eval at 0", "1/6", "2/6", "3/6", "eval at 3", "4/6", "5/6", "6/6", "eval at 6"], text
+    assert labels == ["iteration", "eval at 0", "1/6", "2/6", "3/6", "eval at 3", "4/6", "5/6", "6/6", "eval at 6"], (
+        text
+    )
     assert not re.search(r"rollout \d+/\d+", text)
     table = [line for line in lines if re.match(r" *(iteration|\d/6|eval at \d) ", line)]
     assert max(map(len, table)) <= 120
