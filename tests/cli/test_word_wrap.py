@@ -58,7 +58,8 @@ def test_paths_quoted_text_and_commands_stay_whole() -> None:
     assert lines(f"it is in {path} now", 20) == ["it is in", path, "now"]
     assert lines("write `a = b` or `a = [b, c, d]` here", 14) == ["write `a = b`", "or", "`a = [b, c, d]`", "here"]
     command = "turncredit train runs/demo --resume"
-    assert lines(f"stopped; to continue: {command}; it is safe", 30) == [
+    text = f"stopped; to continue: {command}; it is safe"
+    assert lines(text, 30) == [
         "stopped; to continue:",
         f"{command};",
         "it is safe",

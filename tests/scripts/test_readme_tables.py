@@ -33,5 +33,5 @@ def test_the_tables_have_every_extra_and_every_command() -> None:
 
 
 def test_a_readme_without_the_comments_is_refused() -> None:
-    with pytest.raises(ValueError, match="README.md needs one <!-- extras"):
+    with pytest.raises(ValueError, match="needs one <!-- extras"):
         SCRIPT["readme"]("# turncredit")
