@@ -156,8 +156,8 @@ def _print_states(console: Console, rows: Sequence[CreditedTurn], names: Mapping
     console.print("  states that several turns share, and the actions taken there:", style="dim")
     for key, name in itertools.islice(names.items(), most):
         members = [row for row in rows if row.anchor == key]
-        console.print(f"  {name:<7}", style="blue", end="")
-        console.print(f" {_short(members[0].turn.observation, 80)}", style="dim", soft_wrap=True)
+        head = Text(f"  {name:<7}", style="blue").append(f"  {_short(members[0].turn.observation, 80)}", style="dim")
+        console.print(head, soft_wrap=True)
         by_action: dict[str, list[float]] = {}
         for row in members:
             by_action.setdefault(row.turn.action or "(unparsable)", []).append(row.value)
