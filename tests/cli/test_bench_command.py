@@ -228,7 +228,7 @@ def test_cards_are_compared(turncredit: Call, suite: Path, larger: Path, tmp_pat
     outcome = turncredit("compare", a, b)
     assert outcome.code == 0, outcome.err
     assert re.search(r"^ *long +6 .* 100\.0 % ", outcome.out, re.MULTILINE)
-    assert re.search(r"^ all tasks +8 ", outcome.out, re.MULTILINE)
+    assert re.search(r"^ *all tasks +8 ", outcome.out, re.MULTILINE)
     assert "points on 8 tasks" in outcome.out
     comparison = json.loads(turncredit("compare", a, b, "--json").out)
     assert set(comparison["panels"]) == {"short", "long"}
