@@ -58,8 +58,8 @@ def _described(title: str, arxiv: str | None, needs: tuple[str, ...], evidence: 
 def _tree(file: str) -> ast.Module:
     package = find_spec("turncredit.training")
     assert package is not None
-    (folder,) = package.submodule_search_locations or ()
-    return ast.parse((Path(folder) / "objectives" / file).read_text(encoding="utf-8"))
+    folders = list(package.submodule_search_locations or ())
+    return ast.parse((Path(folders[0]) / "objectives" / file).read_text(encoding="utf-8"))
 
 
 def _calls(file: str, name: str) -> Iterator[ast.Call]:
