@@ -88,9 +88,9 @@ def test_a_log_has_every_iteration_as_a_line_that_fits(tmp_path: Path) -> None:
     run = tmp_path / "run.toml"
     run.write_text(
         'threads = 1\nenv = {id = "turncredit/Household-v0", kwargs = {level = "tiny"}}\n'
-        "agent = {max_turns = 4, max_tokens = 4}\n"
+        "agent = {max_turns = 8, max_tokens = 4}\n"
         "policy = {new = {vocab = 300, hidden = 16, layers = 1, heads = 2}, context = 400}\n"
-        "imitation = {episodes = 4, epochs = 1}\ntrain = {iterations = 6, groups = 1, group_size = 2}\n"
+        "imitation = {episodes = 12, epochs = 1}\ntrain = {iterations = 6, groups = 1, group_size = 2}\n"
         "evaluation = {episodes = 2, every = 3}\n"
     )
     text = in_pipe(["train", str(run), "--output", str(tmp_path / "log")], "", tmp_path)
