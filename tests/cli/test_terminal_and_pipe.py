@@ -22,6 +22,7 @@ MOVES = ":help\ngo to nowhere\n:plan\n:actions\n:history\n:watch\n:quit\n"
 COMMANDS = {
     "play": (["play"], MOVES),
     "eval": (["eval", "random", "turncredit/Household-v0", "level=tiny", "--episodes", "2"], ""),
+    "check": (["check", "turncredit/Household-v0", "level=tiny", "--light", "--level", "runtime", "--tasks", "1"], ""),
     "formats": (["list", "formats"], ""),
     "verify": (["verify", "--method", "gigpo"], ""),
     "error": (["list", "nothing"], ""),
@@ -67,7 +68,7 @@ def in_pipe(words: list[str], typed: str, folder: Path) -> str:
 def words_of(text: str) -> set[str]:
     """Return the words of an output without its numbers, which differ from one call to the next."""
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
-    return {re.sub(r"\d+", "0", word) for word in plain.split()}
+    return {re.sub(r"\d+", "0", word) for word in plain.split() if re.search("[a-z]", word)}
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -79,7 +80,7 @@ def test_no_word_is_broken_at_any_width(name: str, tmp_path: Path) -> None:
         text = in_terminal(words, width, typed, tmp_path)
         missing = whole - words_of(text)
         if name == "eval":
-            missing -= {"won,", "won", "episodes,", "left", "0/0", "loading", "for", "s"}
+            missing -= {"won,", "won", "episodes,", "left", "loading", "for", "s"}
         assert not missing, (width, missing, text)
 
 
