@@ -165,15 +165,13 @@ def _efforts(card: Card) -> list[tuple[str, str]]:
 
 
 def _print_table(rows: Rows) -> None:
-    """Print a table at its own width, since a name or a number that is cut off is of no use."""
-    console = out()
-    width = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
-    table = Table(box=None, padding=(0, 1), collapse_padding=width > console.width, header_style="dim")
+    """Print a table, the first column on the left."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
     for number, title in enumerate(rows[0]):
         table.add_column("" if number == 0 else title, justify="left" if number == 0 else "right", no_wrap=True)
     for row in rows[1:]:
         table.add_row(*row, style="bold" if row[1] == "" else None)
-    console.print(table, width=200, crop=False, soft_wrap=True)
+    out().print(table)
 
 
 def write_card(card: Card, scale: Sequence[Card], folder: Path, name: str = "card") -> None:

@@ -4,6 +4,8 @@ Everything that a command prints goes through here. Texts of models, task files,
 terminal would obey: a new title, the clipboard, a cursor that moves over other lines. The consoles write it as escapes;
 only their own styles reach the terminal.
 
+On a terminal, long lines are broken at spaces (`turncredit.cli.word_wrap`), and a table that is too wide gives way
+without cutting a word (`turncredit.cli.fitting_tables`); JSON and tracebacks stay as they are.
 Without a terminal nothing is coloured and no line is wrapped, so the output of every command can be piped. Consoles are
 created on each use, so that tests can replace the streams.
 """
@@ -20,9 +22,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
+from turncredit.cli.fitting_tables import fitted
+from turncredit.cli.word_wrap import wrapped
 from turncredit.tools.visible_text import escaped
 
 _PIPE_WIDTH = 200
@@ -36,16 +42,44 @@ def piped(*, stderr: bool = False) -> bool:
     )
 
 
+class Verbatim:
+    """A text that is printed as it is, with lines of any length."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the text and the end of its last line."""
+        yield Segment(self.text)
+        yield Segment.line()
+
+
 class VisibleConsole(Console):
     """A console that prints control characters of texts as escapes, in tables and panels too.
 
-    It leaves it to the command what a closed pipe means; rich would exit.
+    What is printed with `soft_wrap` is broken at spaces where there is a width. The console leaves it to the command
+    what a closed pipe means; rich would exit.
     """
+
+    wraps = True
+    """Whether lines of texts are broken."""
+    fits_tables = True
+    """Whether tables are made as narrow as the console."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of something to print; those with rich's own commands to the terminal stay."""
+        options = options or self.options
+        if self.wraps and isinstance(renderable, Text) and options.overflow == "ignore":
+            renderable = wrapped(renderable, options.max_width)
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as rich does, but for a table that is wider than the terminal."""
+        if self.fits_tables and any(isinstance(thing, Table) for thing in objects):
+            objects = tuple(fitted(thing, self.width) if isinstance(thing, Table) else thing for thing in objects)
+            options = {"soft_wrap": True, **options}  # crops nothing
+        super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         """Raise what Python raises for a closed pipe."""
@@ -53,8 +87,13 @@ class VisibleConsole(Console):
 
 
 def _make(*, stderr: bool) -> Console:
-    width = _PIPE_WIDTH if piped(stderr=stderr) else None
-    return VisibleConsole(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
+    stream = sys.stderr if stderr else sys.stdout
+    any_width = piped(stderr=stderr)
+    width = _PIPE_WIDTH if any_width else None
+    console = VisibleConsole(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
+    console.fits_tables = not any_width
+    console.wraps = stream is not None and stream.isatty()  # a program that reads a pipe reads lines, at any width
+    return console
 
 
 def out() -> Console:
@@ -68,7 +107,7 @@ def err() -> Console:
 
 
 def say(text: str = "", style: str = "") -> None:
-    """Print a line on standard output, unwrapped."""
+    """Print a text on standard output; on a terminal its lines are broken at spaces."""
     out().print(text, style=style or None, soft_wrap=True)
 
 
@@ -79,14 +118,14 @@ def control(sequence: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a line on standard error."""
+    """Print a text on standard error, as `say` does."""
     err().print(text, style="yellow", soft_wrap=True)
 
 
 def say_json(value: object, *, indent: int = 1) -> None:
     """Print a value as JSON in ASCII on standard output."""
     text = json.dumps(value, indent=indent).replace("\x7f", "\\u007f")  # the one control character that JSON leaves
-    out().print(text, soft_wrap=True)
+    out().print(Verbatim(text), soft_wrap=True)
 
 
 def complain(text: str) -> None:
@@ -96,7 +135,7 @@ def complain(text: str) -> None:
 
 def print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print a traceback on standard error; its message may hold the text of a model."""
-    err().print("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"), soft_wrap=True)
+    err().print(Verbatim("".join(traceback.format_exception(kind, error, trace)).rstrip("\n")), soft_wrap=True)
 
 
 class _VisibleRecord(logging.LogRecord):

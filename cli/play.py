@@ -274,6 +274,15 @@ def _read_lines(console: PlayConsole) -> None:
         console.take(line)
 
 
+def completions(console: PlayConsole, text: str) -> list[str]:
+    """Return what Tab offers after a text: commands after a colon, else actions; all actions on an empty line."""
+    admissible = [action for action in console.session.admissible if action == escaped(action, keep="")]
+    if not text:
+        return admissible
+    words = list(console.commands) if text.startswith(":") else complete(text, admissible)
+    return [word for word in words if word.lower().startswith(text.lower())]
+
+
 def _use_readline(console: PlayConsole) -> None:
     """Complete admissible actions and commands with Tab, where the terminal supports it."""
     try:
@@ -282,9 +291,7 @@ def _use_readline(console: PlayConsole) -> None:
         return
 
     def completer(text: str, state: int) -> str | None:
-        admissible = [action for action in console.session.admissible if action == escaped(action, keep="")]
-        words = list(console.commands) if text.startswith(":") else complete(text, admissible)
-        matches = [word for word in words if word.lower().startswith(text.lower())]
+        matches = completions(console, text)
         return matches[state] if state < len(matches) else None
 
     readline.set_completer(completer)

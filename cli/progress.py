@@ -1,6 +1,7 @@
-"""Progress of a run: a live table with the success curve on a terminal, plain lines elsewhere.
+"""Progress of a run: a live table with the success curve on a terminal, the lines of a log elsewhere.
 
-Only the events that the run writes to its metrics are shown. A line leaves out numbers that its event lacks.
+Only the events that the run writes to its metrics are shown, and what is being done. A line leaves out numbers that its
+event lacks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turncredit.cli.console import out
+from turncredit.cli.log_lines import LogLines
 from turncredit.report.number_text import count, duration, memory, percent, short_duration
 from turncredit.report.plots import Curve, terminal_plot
 
@@ -77,9 +79,6 @@ NOTES = frozenset({"note", "warning"})
 
 WORK = frozenset({"demonstrations", "imitation", "rollout", "evaluation"})
 """What ticks count, where the speed so far tells the time that is left."""
-
-INTERVAL = 10.0
-"""Seconds between progress lines without a terminal."""
 
 
 def numbers(event: Event) -> list[tuple[str, str]]:
@@ -167,8 +166,8 @@ def start_line(run: Run, *, resume: bool) -> str:
 class Progress:
     """Shows events as they come; a context manager. `history` keeps them all.
 
-    On a terminal a live table is updated. Elsewhere a line is printed for the first and last iteration, for every
-    evaluation, note and warning, and in between every `INTERVAL` seconds.
+    On a terminal a live table is updated. Elsewhere every iteration, evaluation, note and warning is a line of a log.
+    What is being done has none, but for what begins before the first iteration.
     """
 
     def __init__(self, title: str, total: int, *, start: str = "", console: Console | None = None) -> None:
@@ -185,7 +184,8 @@ class Progress:
         self.history: list[Event] = []
         self.tick: Event = {}
         self.step = ""
-        self._begun = self._printed = self._work_begun = time.monotonic()
+        self._begun = self._work_begun = time.monotonic()
+        self._log = LogLines(total)
         self._live: Live | None = None
 
     def __enter__(self) -> Progress:
@@ -206,7 +206,7 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Show one event."""
         if self.start:
-            self.console.print(self.start, style="dim", soft_wrap=True)
+            self._print(self.start)
             self.start = ""
         if event.get("phase") == "begin":
             self.step, self.tick = str(event["text"]), {}
@@ -220,15 +220,25 @@ class Progress:
             self.history.append(dict(event))
             if event.get("phase") in ("train", "evaluation"):
                 self.tick = {}
-        if self._live is None and self._due(event) and (text := line(event, self.total)):
-            self._printed = time.monotonic()
-            self.console.print(text + self._tick_left(event), soft_wrap=True)
+        if self._live is None:
+            for text in self._lines(event):
+                self.console.print(text, soft_wrap=True)
 
-    def _due(self, event: Event) -> bool:
-        if event.get("phase") == "train" and event.get("iteration") in (1, self.total):
-            return True
-        regular = event.get("phase") in ("train", "tick")
-        return not regular or time.monotonic() - self._printed >= INTERVAL
+    def _print(self, start: str) -> None:
+        for text in [start] if self._live is not None else self._log.paragraph(start):
+            self.console.print(text, style="dim", soft_wrap=True)
+
+    def _lines(self, event: Event) -> list[str]:
+        """Return the lines of a log about an event."""
+        phase = event.get("phase")
+        if phase in ("train", "evaluation"):
+            return self._log.table(event)
+        if phase == "imitation" and "step" in event:
+            return self._log.step(event)
+        if phase == "tick" and event["what"] != "resumed":
+            return []
+        text = line(event, self.total)
+        return self._log.paragraph(text) if text else []
 
     def _tick_left(self, event: Event) -> str:
         """Return how long the work that an event counts will still take, at the speed so far."""

@@ -165,8 +165,8 @@ def _print_states(console: Console, rows: Sequence[CreditedTurn], names: Mapping
     )
     for key, name in itertools.islice(names.items(), most):
         members = [row for row in rows if row.anchor == key]
-        console.print(f"  {name:<7}", style="blue", end="")
-        console.print(f" {_short(members[0].turn.observation, 80)}", style="dim", soft_wrap=True)
+        head = Text(f"  {name:<7}", style="blue").append(f" {_short(members[0].turn.observation, 80)}", style="dim")
+        console.print(head, soft_wrap=True)
         won = any(row.trajectory.won for row in members)
         by_action: dict[str, list[float]] = {}
         for row in members:

@@ -75,7 +75,8 @@ def test_what_the_readme_counts() -> None:
     pages = {name for name in registered if name.startswith("turncredit/MiniWoB-")}
     listed = set(re.findall(r"^\| `(turncredit/[^`*]+)` \|", readme, re.MULTILINE))
     assert listed == registered - pages
-    rows = re.findall(r"^\| `([a-z_`, ]+)` \|.*\|.*\|$", readme, re.MULTILINE)
+    section = readme.partition("## Credit rules")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([a-z_`, ]+)` \|.*\|.*\|$", section, re.MULTILINE)
     assert {name for row in rows for name in row.split("`, `")} <= ours
 
 
@@ -109,6 +110,12 @@ def test_links_lead_somewhere(name: str) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         if "://" not in link:
             assert ((ROOT / name).parent / link).exists(), f"{name} links to {link}"
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS, "SECURITY.md"])
+def test_texts_of_links_are_titles_and_not_names_of_pages(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert not re.findall(r"\[[\w./-]+\.md\]\(", text)
 
 
 def test_the_site_lists_every_page() -> None:

@@ -28,13 +28,13 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.command("model", short_help="A language model with vLLM, as a token engine.")(serve_model)
-app.command("env", short_help="Any environment, for clients of OpenEnv, TRL and verifiers.")(env)
-app.command("mcp", short_help="Any environment as tools, for clients of the Model Context Protocol.")(mcp)
-app.command("phone", short_help="A phone in the browser and on an adb port; AndroidWorld's interface.")(phone)
+app.command("model", short_help="Serve a language model with vLLM, as a token engine.")(serve_model)
+app.command("env", short_help="Serve an environment to clients of OpenEnv, TRL and verifiers.")(env)
+app.command("mcp", short_help="Serve an environment as tools of an MCP server.")(mcp)
+app.command("phone", short_help="Serve a phone in the browser and on an adb port.")(phone)
 
 
-@app.command("shop", short_help="The web shop as a site, for people and browsers.")
+@app.command("shop", short_help="Serve the web shop as a site, for people and browsers.")
 def shop(
     files: Annotated[
         list[Path] | None,
@@ -150,7 +150,7 @@ def _announce(where: str, source: GoalSource) -> None:
     out().print(Panel(Text("\n").join(lines), title="The shop is open", expand=False, padding=(0, 2)))
 
 
-@app.command("search", short_help="Passages as a search service that speaks Search-R1's /retrieve.")
+@app.command("search", short_help="Serve passages with Search-R1's /retrieve.")
 def search(
     corpus: Annotated[Path, typer.Argument(help='JSON lines such as {"id": "7", "contents": "\\"Title\\"\\nText"}.')],
     index: Annotated[str, typer.Option(help="bm25 (words), dense (meaning) or hybrid (both).")] = "bm25",

@@ -91,7 +91,8 @@ def growth(explorer: Explorer) -> str:
     best = max((_long_walk(explorer, task) for task in explorer.tasks), key=lambda e: len(e.actions))
     lengths = [len(moment.observation) for moment in best.moments[1:]]
     if len(lengths) < _SHORTEST:
-        raise RuleSkipped(f"no episode of {_SHORTEST} turns or more was found, the longest had {len(lengths)}")
+        unlimited = "" if explorer.source.limit is None else ", played without the limit of turns"
+        raise RuleSkipped(f"the longest of some episodes had {len(lengths)} of {_SHORTEST} turns{unlimited}")
     size = len(lengths) // 4
     quarters = [statistics.median(lengths[i * size : (i + 1) * size]) for i in range(4)]
     rising = all(a < b for a, b in pairwise(quarters))

@@ -65,5 +65,5 @@ def trained(run_file: Path, tmp_path_factory: pytest.TempPathFactory, turncredit
     folder = tmp_path_factory.mktemp("runs") / "corridor"
     said = turncredit("train", run_file, "--output", folder)
     assert said.code == 0, said.err
-    assert re.search(r"^2/2 .*success .*step signal", said.out, re.MULTILINE)
+    assert re.search(r"^ *iteration success  return turns .*\n(?:.*\n)* +2/2 +\d+\.\d %", said.out, re.MULTILINE)
     return folder

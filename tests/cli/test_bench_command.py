@@ -87,7 +87,7 @@ def test_a_benchmark_is_a_table_a_card_and_every_episode(turncredit: Call, large
     result = turncredit("bench", "random", "--suite", larger, "--output", folder)
     assert result.code == 0, result.err
     assert re.search(r"^ short +2 +\d+\.\d % +\d+\.\d to \d+\.\d +\d\.\d{3}", result.out, re.MULTILINE)
-    assert re.search(r"^ long +6 ", result.out, re.MULTILINE)
+    assert re.search(r"^ *long +6 ", result.out, re.MULTILINE)
     assert re.search(r"^ mean of 3 ", result.out, re.MULTILINE)
     assert "absent: not available: there is no browser on this machine" in result.out
     assert "unlisted: not playable by this player: a random action needs admissible actions" in result.out
@@ -227,8 +227,8 @@ def test_cards_are_compared(turncredit: Call, suite: Path, larger: Path, tmp_pat
     a, b = tmp_path / "random/card.json", tmp_path / "expert/card.json"
     outcome = turncredit("compare", a, b)
     assert outcome.code == 0, outcome.err
-    assert re.search(r"^ long +6 .* 100\.0 % ", outcome.out, re.MULTILINE)
-    assert re.search(r"^ all tasks +8 ", outcome.out, re.MULTILINE)
+    assert re.search(r"^ *long +6 .* 100\.0 % ", outcome.out, re.MULTILINE)
+    assert re.search(r"^ *all tasks +8 ", outcome.out, re.MULTILINE)
     assert "points on 8 tasks" in outcome.out
     comparison = json.loads(turncredit("compare", a, b, "--json").out)
     assert set(comparison["panels"]) == {"short", "long"}

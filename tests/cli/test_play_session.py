@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toys.corridor import Corridor
 
 from turncredit.cli.errors import UserError
-from turncredit.cli.play import PlayConsole
+from turncredit.cli.play import PlayConsole, completions
 from turncredit.cli.play_session import PlaySession, complete, meaning
 from turncredit.envs.errors import EnvError
 
@@ -165,3 +165,13 @@ def test_whatever_is_typed_is_answered(lines: list[str]) -> None:
             console.take(typed)
             quiet = not typed.strip() or typed.strip() in (":q", ":quit", ":plan") or console.left
             assert quiet or len(shown.getvalue()) > before
+
+
+def test_tab_offers_every_action_on_an_empty_line_and_commands_after_a_colon() -> None:
+    console = PlayConsole(session())
+    assert completions(console, "") == console.session.admissible
+    assert len(completions(console, "")) > 1
+    first = console.session.admissible[0]
+    assert first in completions(console, first[:2])
+    assert completions(console, ":h") == [":hint", ":history", ":help"]
+    assert completions(console, "no such action") == []

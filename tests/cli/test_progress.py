@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
-from types import SimpleNamespace
 
-import pytest
 from rich.console import Console
 
-from turncredit.cli import progress as progress_module
 from turncredit.cli.progress import SHOWN, Progress, curves_of, line, numbers, start_line
 
 TRAIN = {
@@ -106,26 +104,86 @@ def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     assert {key for key, _, _ in SHOWN} <= known
 
 
-def test_without_a_terminal_lines_come_at_regular_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
+def log_of(events: list[dict[str, object]], total: int) -> list[str]:
     target, stream = console(terminal=False)
-    with Progress("run", 15, console=target) as progress:
-        for iteration in range(1, 16):
-            for done in (1, 2):
-                now += 1.0
-                progress({"phase": "tick", "what": "rollout", "done": done, "total": 6})
-            progress({**TRAIN, "iteration": iteration})
-            if iteration == 5:
-                progress(PANEL)
-                progress({"phase": "warning", "text": "all groups have equal rewards"})
-    lines = stream.getvalue().splitlines()
-    shown = [text.split()[0] for text in lines]
-    assert shown == ["1/15", "evaluation", "warning:", "rollout", "rollout", "15/15"]
-    assert "all groups have equal rewards" in lines[2]
-    assert "rollout 2/6  left 2 s" in lines[3]
-    assert len(progress.history) == 17
-    assert "zero-variance groups 25.0 %" in line({**TRAIN, "no_variance_groups": 0.25}, 10)
+    with Progress("run", total, console=target) as progress:
+        for event in events:
+            progress(event)
+    assert len(progress.history) == sum(event["phase"] != "tick" for event in events)
+    return stream.getvalue().splitlines()
+
+
+def test_a_log_has_one_line_for_every_iteration_and_none_about_the_work_of_one() -> None:
+    events: list[dict[str, object]] = []
+    for iteration in range(1, 61):
+        events += [{"phase": "tick", "what": "rollout", "done": done, "total": 6} for done in (1, 2, 6)]
+        events.append({**TRAIN, "iteration": iteration, "tokens": 2345, "old_kl": 0.00123, "seconds": 8.25})
+        if iteration == 5:
+            events += [PANEL, {"phase": "warning", "text": "all groups have equal rewards"}]
+    lines = [text.strip() for text in log_of(events, 60)]
+    rows = [text.split()[0] for text in lines if not text.startswith(("iteration", "eval at", "warning"))]
+    assert rows == [f"{iteration}/60" for iteration in range(1, 61)]
+    assert [number for number, text in enumerate(lines) if text.startswith("iteration")] == [0, 27, 53]
+    assert lines[7] == "warning: all groups have equal rewards"
+    assert lines[6].split() == ["eval", "at", "2", "50.0", "%", "9.0", "[25.0,", "75.0]", "n=12"]
+    assert max(map(len, lines)) <= 120
+
+
+def test_a_row_has_its_numbers_below_their_names() -> None:
+    head, row = log_of([{**TRAIN, "tokens": 2345, "old_kl": 0.00123, "seconds": 8.25, "errors": 2, "stale": 0.0}], 10)
+    names = "iteration success return turns tokens invalid entropy KL clipped signal seconds left"
+    assert head.split() == names.split()
+    cells = "3/10|43.8 %|0.438|14.2|2345|3.1 %|0.412|0.0012|2.0 %|62.5 %|8.2|3 min 05 s"
+    ends = [re.search(rf"\b{name}\b", head).end() for name in names.split()]  # type: ignore[union-attr]
+    begins = [0, *(end + 1 for end in ends[:-1])]
+    assert [row[begin:end].strip() for begin, end in zip(begins, ends, strict=True)] == cells.split("|")
+    assert row[ends[-1] :] == "  errors 2"
+
+
+def test_the_widest_numbers_still_fit_a_line_of_a_log() -> None:
+    widest = {
+        **TRAIN,
+        "iteration": 10_000,
+        "success": 1.0,
+        "reward": -123.456,
+        "turns": 100.0,
+        "tokens": 123_456_789,
+        "unparsable": 1.0,
+        "inadmissible": 0.0,
+        "entropy": 10.125,
+        "old_kl": 10.0001,
+        "clip_fraction": 1.0,
+        "step_signal": 1.0,
+        "seconds": 99_999.9,
+        "seconds_left": 3.6e6,
+        "errors": 1000,
+        "outgrown": 1000,
+        "skipped": 1000,
+    }
+    (_, row) = log_of([widest], 10_000)
+    assert len(row) <= 120
+    assert row.endswith(" ...")
+    assert "10000/10000 100.0 % -123.456 100.0 123.5M 100.0 %" in row
+    assert "99999.9 1000 h 00 min  errors 10" in row
+    bare = log_of([{"phase": "train", "iteration": 1}], 10)[-1]
+    assert bare.strip() == "1/10"
+
+
+def test_a_log_says_how_the_warm_start_goes_in_ten_lines() -> None:
+    steps = [{"phase": "imitation", "step": step, "steps": 100, "loss": 1.0, "lr": 0.005} for step in range(2, 101, 2)]
+    lines = log_of([{**event, "iteration": 0} for event in steps], 10)
+    assert [text.split()[2] for text in lines] == ["2/100", *(f"{step}/100" for step in range(10, 101, 10))]
+    assert lines[0] == "imitation        step 2/100  loss 1.0000  learning rate 0.005"
+    again = log_of([{**steps[-1], "iteration": 0}, {**steps[0], "iteration": 0}], 10)
+    assert [text.split()[2] for text in again] == ["100/100", "2/100"]  # another warm start
+
+
+def test_long_sentences_of_a_log_are_broken_at_spaces() -> None:
+    text = " ".join(["word"] * 60) + " /a/path" + "/of/a/folder" * 12
+    lines = log_of([{"phase": "note", "text": text}], 10)
+    assert " ".join(lines) == f"note: {text}"
+    assert len(lines) == 4
+    assert max(map(len, lines[:-1])) <= 120
 
 
 def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:

@@ -54,6 +54,18 @@ def test_overview(tab: Any, file: Path) -> None:
     assert "iteration" in figure.locator("output").inner_text()
 
 
+def test_a_file_of_trajectories_has_its_success_and_the_footer_has_no_backticks(
+    tab: Any, tmp_path: Path, file: Path
+) -> None:
+    stored = max((file.parent / "made/trajectories").glob("*.jsonl*"))
+    page = tmp_path / "one.html"
+    page.write_text(complete_page(open_report(stored)), encoding="utf-8")
+    text = visit(tab, page, "#/").inner_text()
+    assert re.search(r"success\s+\d+\.\d %\s+95 % interval \d+\.\d % to \d+\.\d %; \d+ of \d+ episodes won", text, re.I)
+    assert "--screens" in tab.locator("#foot").inner_text()
+    assert "`" not in tab.locator("#foot").inner_text()
+
+
 def test_grid_filters_and_the_way_to_a_turn(tab: Any, file: Path) -> None:
     view = visit(tab, file, "#/groups")
     shown = view.locator(".cell:not(.out)")

@@ -48,6 +48,14 @@ function headline(store, trained) {
     fact("episodes", count(episodes)),
     fact("turns", count(turns.reduce((sum, n) => sum + n, 0))),
   ];
+  const outcomes = store.iterations.flatMap((one) => one.groups).flatMap((group) => group.won).filter((won) => won !== null);
+  if (!trained.length && !own.length && outcomes.length) {
+    const won = outcomes.filter(Boolean).length, [low, high] = wilson(won, outcomes.length);
+    facts.unshift(
+      h("div", { class: "fact wide" }, h("span", {}, "success"), h("b", {}, percent(won / outcomes.length)),
+        h("small", {}, `95 % interval ${percent(low)} to ${percent(high)}; ${won} of ${outcomes.length} episodes won, counted as one sample`)),
+    );
+  }
   if (own.length > 1) {
     const [before, after] = [own[0], /** @type {Evaluation} */ (own.at(-1))];
     const found = paired(before, after);
