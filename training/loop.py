@@ -2,8 +2,8 @@
 
 Everything after a finished iteration is a pure function of what a checkpoint holds
 (`turncredit.training.run_folder.recovery`), so a run that was interrupted and resumed ends with the same weights as one
-that never stopped, bit for bit on a CPU. With asynchronous rollouts (`turncredit.training.asynchronous`), which groups
-an iteration trains on depends on time as well.
+that never stopped, bit for bit on the same CPU. With asynchronous rollouts (`turncredit.training.asynchronous`), which
+groups an iteration trains on depends on time as well.
 """
 
 from dataclasses import dataclass
