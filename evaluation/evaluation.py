@@ -18,6 +18,7 @@ from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.processes import tracing
 from turncredit.processes.memory_use import memory_use
 
 ATTEMPTS = 2
@@ -60,8 +61,9 @@ def evaluate(
         if not missing:
             break
         try:
-            groups = rollout(agent, sampler, missing, make=make, size=1, seed=panel.seed, concurrency=concurrency,
-                             deadline=deadline, processes=processes, on_finish=on_finish, report=report)  # fmt: skip
+            with tracing.span("evaluate", {"turncredit.player": name, "turncredit.env": panel.env}):
+                groups = rollout(agent, sampler, missing, make=make, size=1, seed=panel.seed, concurrency=concurrency,
+                                 deadline=deadline, processes=processes, on_finish=on_finish, report=report)  # fmt: skip
         except (Interrupted, EngineFailed) as error:
             error.groups = [*(played | _by_task(error.groups or ())).values()]
             raise

@@ -124,6 +124,7 @@ HEAVY: dict[str, set[str]] = {
     "tensorboard": {"training/run_folder/loggers.py"},
     "trackio": {"training/run_folder/loggers.py"},
     "wandb": {"training/run_folder/loggers.py"},
+    "opentelemetry": {"processes/tracing.py"},
     "docker": {"tools/sandbox/containers.py"},
     "playwright": {f"tools/browser/{name}.py" for name in ("process", "tab", "page_events")},
     "PIL": {

@@ -24,6 +24,9 @@ from turncredit.training.scheduled_objective import ScheduledObjective
 from turncredit.training.states import State
 from turncredit.training.token_scores import TokenScores
 
+UPDATE = ("loss", "grad_norm", "entropy", "tokens", "updates")
+"""Statistics of an update that its span has."""
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class TrainingLoop:
@@ -87,7 +90,8 @@ class TrainingLoop:
             if finished:
                 self.engine.finish_probe()
                 break
-            self.iteration()
+            with self.reports.span("iteration", self.step):
+                self.iteration()
             self.recovery.settle(self)
             with self.reports.not_timed():
                 saved = self.recovery.save_if_due(self, now=self.reports.stages.over)
@@ -107,7 +111,9 @@ class TrainingLoop:
         batch = played.batch(steps, advantages, self.scores.temperature)
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
-            stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
+            with self.reports.span("update", self.step) as span:
+                stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
+                span.set({f"turncredit.{name}": stats[name] for name in UPDATE if name in stats})
             self.credit.remember(advantages)
             self.memory.learn(played.groups, advantages, notes, self.step)
             self.sampling.learn(played.sampled, steps, batch)
