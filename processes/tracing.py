@@ -31,7 +31,21 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span as TelemetrySpan
 
-__all__ = ["Parent", "Span", "Value", "active", "current", "event", "flush", "sending", "span", "start", "stop"]
+__all__ = [
+    "Parent",
+    "Span",
+    "TracingError",
+    "Value",
+    "active",
+    "current",
+    "event",
+    "flush",
+    "sending",
+    "sending_if_asked",
+    "span",
+    "start",
+    "stop",
+]
 
 Value: TypeAlias = str | bool | int | float | Sequence[str]
 """What an attribute may be."""
@@ -45,6 +59,10 @@ PATIENCE: Final = 5.0
 """Seconds that the last spans of a process may take; a collector that has just failed gets none."""
 EXPORTERS: Final = ("otlp", "console", "none")
 PROTOCOL: Final = "http/protobuf"
+
+
+class TracingError(Exception):
+    """Spans cannot be sent as the variables say."""
 
 
 class Span(Protocol):
@@ -122,7 +140,7 @@ def start(attributes: Mapping[str, Value] | None = None, *, make_exporter: MakeE
 
     Raises:
         ModuleNotFoundError: the packages of the extra `otel` are not installed.
-        ValueError: a variable asks for an exporter or a protocol that is not offered.
+        TracingError: a variable asks for an exporter or a protocol that is not offered.
     """
     global _sender  # noqa: PLW0603 - like a logger, it belongs to the process
     if _sender is None:
@@ -148,6 +166,24 @@ def sending(
 ) -> Iterator[None]:
     """Send spans within the `with` block; see `start`."""
     start(attributes, make_exporter=make_exporter)
+    try:
+        yield
+    finally:
+        stop()
+
+
+@contextmanager
+def sending_if_asked() -> Iterator[None]:
+    """Send spans within the `with` block if OTEL_TRACES_EXPORTER names an exporter; without the packages, warn."""
+    if os.environ.get("OTEL_TRACES_EXPORTER", "none") == "none":
+        yield
+        return
+    try:
+        start()
+    except ModuleNotFoundError:
+        warnings.warn("OTEL_TRACES_EXPORTER is set, but spans need: pip install 'turncredit[otel]'", stacklevel=3)
+        yield
+        return
     try:
         yield
     finally:
@@ -322,7 +358,7 @@ def _exporter() -> SpanExporter | None:
     """Return the exporter that the variables name."""
     name = os.environ.get("OTEL_TRACES_EXPORTER") or "otlp"
     if name not in EXPORTERS:
-        raise ValueError(f"OTEL_TRACES_EXPORTER must be one of {', '.join(EXPORTERS)}, got {name!r}")
+        raise TracingError(f"OTEL_TRACES_EXPORTER must be one of {', '.join(EXPORTERS)}, got {name!r}")
     if name == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
@@ -331,7 +367,7 @@ def _exporter() -> SpanExporter | None:
         return None
     for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if os.environ.get(variable, PROTOCOL) != PROTOCOL:
-            raise ValueError(f"{variable} must be {PROTOCOL}, got {os.environ[variable]!r}")
+            raise TracingError(f"{variable} must be {PROTOCOL}, got {os.environ[variable]!r}")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()

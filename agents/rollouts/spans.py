@@ -35,6 +35,8 @@ __all__ = [
 
 STEP = "step"
 """The tool's name where an action calls no function: the environment's own method."""
+LONGEST_NAME = 64
+"""Characters of a tool's name, which a model has written."""
 _CALLED = re.compile(r'"(?:tool_name|name|action_type)"\s*:\s*"([^"]+)"|^\s*([A-Za-z_][\w.-]*)\s*[(\[]')
 
 
@@ -125,7 +127,7 @@ def call_of_tool(episode: str, action: str) -> AbstractContextManager[Span]:
     if not tracing.active():
         return tracing.span("")
     called = _CALLED.search(action)
-    name = STEP if called is None else called[1] or called[2]
+    name = STEP if called is None else (called[1] or called[2])[:LONGEST_NAME]
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,

@@ -178,7 +178,7 @@ class OpenTelemetryLogger:
 
     def log(self, values: Mapping[str, float], iteration: int) -> None:
         """Add the numbers to the span in progress."""
-        numbers = {f"turncredit.{name}": value for name, value in values.items()}
+        numbers = {f"turncredit.{name.replace('/', '.')}": value for name, value in values.items()}
         tracing.event("metrics", {"turncredit.iteration": iteration, **numbers})
 
     def show(self, samples: Sequence[SampleEpisode], iteration: int) -> None:
