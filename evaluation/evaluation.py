@@ -62,8 +62,9 @@ def evaluate(
             break
         try:
             with tracing.span("evaluate", {"turncredit.player": name, "turncredit.env": panel.env}):
-                groups = rollout(agent, sampler, missing, make=make, size=1, seed=panel.seed, concurrency=concurrency,
-                                 deadline=deadline, processes=processes, on_finish=on_finish, report=report)  # fmt: skip
+                groups = rollout(agent, sampler, missing, make=make, size=1, seed=panel.seed,
+                                 concurrency=concurrency, deadline=deadline, processes=processes,
+                                 on_finish=on_finish, report=report)  # fmt: skip
         except (Interrupted, EngineFailed) as error:
             error.groups = [*(played | _by_task(error.groups or ())).values()]
             raise

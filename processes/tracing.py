@@ -142,7 +142,7 @@ def start(attributes: Mapping[str, Value] | None = None, *, make_exporter: MakeE
         ModuleNotFoundError: the packages of the extra `otel` are not installed.
         TracingError: a variable asks for an exporter or a protocol that is not offered.
     """
-    global _sender  # noqa: PLW0603 - like a logger, it belongs to the process
+    global _sender
     if _sender is None:
         _sender = _Sender(attributes or {}, make_exporter or _exporter)
     else:
@@ -151,7 +151,7 @@ def start(attributes: Mapping[str, Value] | None = None, *, make_exporter: MakeE
 
 def stop() -> None:
     """Send what is left, and nothing from now on."""
-    global _sender  # noqa: PLW0603
+    global _sender
     if _sender is None:
         return
     _sender.users -= 1

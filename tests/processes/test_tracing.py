@@ -17,9 +17,9 @@ from turncredit.processes.forks import ForkedProcess, ForkPipe
 
 pytest.importorskip("opentelemetry.sdk")
 
-from opentelemetry.sdk.trace import ReadableSpan  # noqa: E402
-from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: E402
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 
 def spans_of(memory: InMemorySpanExporter) -> dict[str, ReadableSpan]:
@@ -64,15 +64,15 @@ def test_spans_are_a_tree_across_tasks_and_threads() -> None:
         with tracing.span("of the root", parent=parent):
             pass
 
-    with tracing.sending({"turncredit.run": "r"}, make_exporter=lambda: memory):
-        with tracing.span("root", {"x": 1}) as root:
-            root.set({"y": "z"})
-            place = tracing.current()
-            asyncio.run(several(place))
-            thread = threading.Thread(target=elsewhere, args=(place,))
-            thread.start()
-            thread.join()
-            tracing.event("metrics", {"loss": 0.5})
+    sending = tracing.sending({"turncredit.run": "r"}, make_exporter=lambda: memory)
+    with sending, tracing.span("root", {"x": 1}) as root:
+        root.set({"y": "z"})
+        place = tracing.current()
+        asyncio.run(several(place))
+        thread = threading.Thread(target=elsewhere, args=(place,))
+        thread.start()
+        thread.join()
+        tracing.event("metrics", {"loss": 0.5})
     assert parents(memory) == {
         **{"root": None, "together": "root", "a": "together", "b": "together", "c": "root"},
         **{f"{name} inner": name for name in "abc"},
@@ -171,11 +171,16 @@ class Hanging(InMemorySpanExporter):
 def test_a_collector_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "PATIENCE", 0.1)
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "512")
-    try:
-        with pytest.warns(UserWarning, match="spans were not sent"), tracing.sending(make_exporter=Hanging):
+
+    def send() -> None:
+        with tracing.sending(make_exporter=Hanging):
             for _ in range(2000):  # more than wait
                 with tracing.span("a"):
                     pass
+
+    try:
+        with pytest.warns(UserWarning, match="spans were not sent"):
+            send()
     finally:
         Hanging.over.set()
 
