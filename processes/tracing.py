@@ -296,7 +296,7 @@ class _Attempts(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the first message."""
-        self.reason = self.reason or " ".join(record.getMessage().split())[:300]
+        self.reason = self.reason or " ".join(record.getMessage().split())[:200]
 
     def warn(self) -> None:
         """Say once that spans were lost."""

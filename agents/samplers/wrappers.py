@@ -116,7 +116,7 @@ class SamplerWrapper(Sampler):
         self.inner = as_sampler(inner)
 
     @property
-    def model_name(self) -> str:  # type: ignore[override]
+    def model_name(self) -> str:
         """The inner sampler's."""
         return self.inner.model_name
 
