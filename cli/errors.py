@@ -25,6 +25,7 @@ _ROOTS = (
     ("turncredit.tools.sandbox.errors", "SandboxError"),
     ("turncredit.tools.retrieval.errors", "RetrievalError"),
     ("turncredit.processes.serving", "ServingError"),
+    ("turncredit.processes.tracing", "TracingError"),
     ("turncredit.registry", "UnknownName"),
     ("turncredit.registry", "CannotLoad"),
 )
@@ -38,6 +39,7 @@ _EXTRAS = {
     "tensorboard": "log",
     "trackio": "log",
     "wandb": "log",
+    "opentelemetry": "otel",
     "peft": "lora",
     "gguf": "gguf",
     "accelerate": "gguf",

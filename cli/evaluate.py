@@ -145,8 +145,10 @@ def play_panel(
     from turncredit.agents.rollouts.env_pool import EnvPool
     from turncredit.envs import maker
     from turncredit.evaluation.evaluation import evaluate as evaluate_panel
+    from turncredit.processes import tracing
 
     with ExitStack() as stack:
+        stack.enter_context(tracing.sending_if_asked())
         pool = stack.enter_context(EnvPool(maker(panel.env, **panel.kwargs), deadline, workers=workers))
         counter = stack.enter_context(EpisodeCounter(len(panel.tasks) * trials))
         writer: TrajectoryWriter | None = None

@@ -18,6 +18,7 @@ from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult
+from turncredit.processes import tracing
 from turncredit.processes.memory_use import memory_use
 
 ATTEMPTS = 2
@@ -82,8 +83,9 @@ def evaluate(
             break
         specs = [GroupSpec(task, panel.seed + trial, size=1) for trial, task in missing]
         try:
-            groups = rollout(agent, sampler, specs, make=make, concurrency=concurrency, deadline=deadline,
-                             processes=processes, on_finish=finished, report=report)  # fmt: skip
+            with tracing.span("evaluate", {"turncredit.player": name, "turncredit.env": panel.env}):
+                groups = rollout(agent, sampler, specs, make=make, concurrency=concurrency, deadline=deadline,
+                                 processes=processes, on_finish=finished, report=report)  # fmt: skip
         except (Interrupted, EngineFailed) as error:
             members = played | of_groups(error.groups)
             error.groups = [Group(member.task, (member,)) for member in members.values()]

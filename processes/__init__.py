@@ -8,6 +8,7 @@
     failures             exceptions of foreign code in a form that reaches the caller
     serving              a web application on a port, behind `request_guard`; `serving_workers` adds processes
     memory_use           the peak memory of this process
+    tracing              spans of what is done, for OpenTelemetry
     garbage_collection   the frequency of Python's garbage collector
 
 The folder imports no other folder of turncredit: tools, environments and agents stand on it.

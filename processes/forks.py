@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
+from turncredit.processes import tracing
 from turncredit.processes.child_process import ChildProcess, ProcessDied, answer_bytes, result_of
 
 __all__ = ["ForkPipe", "ForkedProcess"]
@@ -116,4 +117,6 @@ def _run(pipe: Connection, work: Callable[[ForkPipe], object]) -> None:
     """Work in the copy."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    pipe.send_bytes(answer_bytes(_RESULT, *result_of(lambda: work(ForkPipe(pipe)))))
+    result = result_of(lambda: work(ForkPipe(pipe)))
+    tracing.flush()  # the parent may end this process once it has the result
+    pipe.send_bytes(answer_bytes(_RESULT, *result))

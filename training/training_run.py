@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from turncredit.agents.device_memory import DeviceMemory
 from turncredit.agents.files.folder_lock import locked
 from turncredit.agents.models.model_folder import ModelFolder
+from turncredit.processes import tracing
 from turncredit.training.config.run import Run
 from turncredit.training.config.template_date import with_date
 from turncredit.training.learner.policy import find_policy
@@ -90,6 +91,7 @@ def train(
             begin(run.folder, run, policy)
         restored = find_restart(run.folder, run.policy, run.train.iterations) if resume else None
         report = Reporter(stack.enter_context(open_metrics(run, restored)), on_event)
+        stack.enter_context(tracing.span(f"train {run.name}", {"turncredit.resumed": resume}))
         recovery = parts.recovery(report)
         stack.callback(recovery.close)
         try:

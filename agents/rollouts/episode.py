@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from dataclasses import dataclass, field, replace
@@ -28,9 +27,17 @@ from turncredit.agents.prompts.prompt import View
 from turncredit.agents.reported_values import check_columns
 from turncredit.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
 from turncredit.agents.rollouts.forks import Fork, Moment, Snapshot, Snapshots
-from turncredit.agents.rollouts.turn_requests import experts_of, request_for
+from turncredit.agents.rollouts.spans import (
+    Parent,
+    Span,
+    call_of_tool,
+    note_episode,
+    note_turn,
+    span_of_episode,
+    span_of_turn,
+)
+from turncredit.agents.rollouts.turn_requests import answer_of, experts_of, request_for
 from turncredit.agents.samplers.base import Completion, Request, Sampler, Samples
-from turncredit.agents.samplers.token_requests import check_sample
 from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
 
@@ -134,22 +141,36 @@ class Episode:
         self._tools: tuple[JsonObject, ...] = ()
         self._hint = spec.hint if spec.fork is None else spec.fork.trajectory.hint
 
-    async def play(self) -> Trajectory:
-        """Play the episode to its end."""
+    async def play(self, parent: Parent = None) -> Trajectory:
+        """Play the episode to its end.
+
+        Args:
+            parent: place of its span; None: below the one in progress.
+        """
         started = time.perf_counter()
+        with span_of_episode(self.sampler, self.spec.name, self.spec.task, parent) as span:
+            stop = await self._play(span)
+            trajectory = self._trajectory(stop, time.perf_counter() - started)
+            note_episode(span, trajectory)
+        return trajectory
+
+    async def _play(self, span: Span) -> Stop:
+        """Play the episode; return why it is over."""
         stop: Stop
         try:
             stop = await self._run()
         except EnvFailure as failure:
             stop, self.error, self.env_failure = "error", str(failure), failure
             self.worker.discard()
+            span.fail(failure)
         except ContextOverflow as overflow:
             stop, self.error = "tokens", str(overflow)
         except RequestFailed as failure:
             stop, self.error, self.env_failed = "error", str(failure), False
+            span.fail(failure)
         finally:
             self.sampler.forget(self.spec.name)
-        return self._trajectory(stop, time.perf_counter() - started)
+        return stop
 
     @property
     def lost(self) -> EnvLost | None:
@@ -334,7 +355,9 @@ class Episode:
         view, prompt = self._look()
         if not self._fits(prompt, view):
             return "tokens"
-        await self._turn(view, prompt)
+        with span_of_turn(self.spec.name, view.turn) as span:
+            await self._turn(view, prompt)
+            note_turn(span, self.turns[-1])
         return self._ended
 
     def _checked(self, result: StepResult) -> StepResult:
@@ -362,7 +385,7 @@ class Episode:
     async def _turn(self, view: View, prompt: Prompt) -> None:
         """Sample, parse and step; record the turn even if the step fails."""
         agent, state = self.agent, self._latest.state
-        completion = await self._sample(self._request(view, prompt))
+        completion = await answer_of(self.sampler, self._request(view, prompt))
         text = storable(agent.answer_text(completion.text, completion.reasoning, MAX_RESPONSE_CHARS))
         parsed = agent.parse(text)
         outcome = _Outcome(extras=self._extras | _extras_of(completion))
@@ -403,34 +426,13 @@ class Episode:
             self.results = ()
             return
         outcome.valid = before.admissible is None or action in before.admissible
-        self.result = after = self._checked(await self.worker.step(action))
+        with call_of_tool(self.spec.name, action):
+            self.result = after = self._checked(await self.worker.step(action))
         self.observation, self.images, self.valid = self._noted(after.observation), after.images, after.valid
         self.results = after.results
         outcome.extras |= after.extras
         outcome.reward = after.reward
         outcome.valid = outcome.valid if after.valid is None else after.valid
-
-    async def _sample(self, request: Request) -> Completion:
-        """Return the sampler's answer.
-
-        Raises:
-            RequestFailed: it cannot be used, or a library let its own cancellation out.
-        """
-        try:
-            completion = await self.sampler.sample(request)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            raise RequestFailed(f"turn {request.turn}: the sampler was cancelled from within") from error
-        if completion.tokens or completion.logprobs:
-            check_sample(request, completion.tokens, completion.logprobs, engine="the sampler")
-        begun = request.start.tokens
-        if completion.tokens[: len(begun)] != begun:
-            raise SamplerError(
-                f"turn {request.turn}: the sampler's answer does not begin with the {len(begun)} tokens that it got"
-            )
-        return completion
 
     def _request(self, view: View, prompt: Prompt) -> Request:
         request = request_for(view, prompt, self.dialogue, episode=self.spec.name, seed=self.spec.sampling_seed)

@@ -2,9 +2,9 @@
 
 An exception of the sampler that is not about one request ends the rollout; `EngineFailed` carries what was finished.
 
-With the same seed, no deadline and a deterministic sampler, a rollout gives the same trajectories bit for bit, except
-for ``seconds``. If answers depend on the requests that they are computed with, as those of models in batches do, this
-needs environments in this process, or answers of their processes in order (`EnvPool`).
+With the same seed, no deadline and a deterministic sampler, a rollout on the same machine gives the same trajectories
+bit for bit, except for ``seconds``. If answers depend on the requests that they are computed with, as those of models
+in batches do, this needs environments in this process, or answers of their processes in order (`EnvPool`).
 """
 
 from __future__ import annotations

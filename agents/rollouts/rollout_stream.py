@@ -44,6 +44,7 @@ from turncredit.agents.rollouts.rollout_options import RolloutOptions, RolloutRe
 from turncredit.agents.samplers.base import Sampler, Samples
 from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Group, Trajectory, member_order
+from turncredit.processes import tracing
 
 __all__ = [
     "REPLACED",
@@ -253,6 +254,7 @@ class GroupStream:
         self._complete: asyncio.Queue[_OpenGroup | None] = asyncio.Queue()
         self.playing = 0
         """Number of episodes in play."""
+        self._parent = tracing.current()  # also of episodes that other iterations ask for
 
     async def play(self, make: MakeEnv | EnvPool) -> AsyncGenerator[tuple[GroupSpec, Group]]:
         """Yield every group when it is complete; a stream is played once."""
@@ -334,7 +336,7 @@ class GroupStream:
         failures, seconds = worker.failures, worker.seconds
         self.playing += 1
         try:
-            trajectory = await episode.play()
+            trajectory = await episode.play(self._parent)
             if spec.teacher:
                 trajectory = self._teachers(spec).told(trajectory, self.agent, self.sampler)
         finally:

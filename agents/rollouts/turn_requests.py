@@ -1,16 +1,20 @@
-"""What a sampler is asked for one turn of an episode, and what it recorded of its answer."""
+"""What a sampler is asked for one turn of an episode, its answer, and what it recorded of that."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from turncredit.agents.errors import RequestFailed, SamplerError
 from turncredit.agents.prompts.dialogue import Dialogue, Prompt
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request
+from turncredit.agents.rollouts.spans import call_of_model, note_answer
+from turncredit.agents.samplers.base import Completion, Request, Sampler
+from turncredit.agents.samplers.token_requests import check_sample
 from turncredit.agents.token_experts import TurnExperts
 from turncredit.agents.trajectory import Turn
 
-__all__ = ["experts_of", "request_for"]
+__all__ = ["answer_of", "experts_of", "request_for"]
 
 
 def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str, seed: int) -> Request:
@@ -43,6 +47,31 @@ def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str,
         end=dialogue.end,
         parser=agent.parser if agent.part else "",
     )
+
+
+async def answer_of(sampler: Sampler, request: Request) -> Completion:
+    """Return the sampler's answer.
+
+    Raises:
+        RequestFailed: it cannot be used, or a library let its own cancellation out.
+    """
+    with call_of_model(sampler, request) as span:
+        try:
+            completion = await sampler.sample(request)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RequestFailed(f"turn {request.turn}: the sampler was cancelled from within") from error
+        if completion.tokens or completion.logprobs:
+            check_sample(request, completion.tokens, completion.logprobs, engine="the sampler")
+        begun = request.start.tokens
+        if completion.tokens[: len(begun)] != begun:
+            raise SamplerError(
+                f"turn {request.turn}: the sampler's answer does not begin with the {len(begun)} tokens that it got"
+            )
+        note_answer(span, request, completion)
+        return completion
 
 
 def experts_of(completion: Completion, before: Sequence[Turn]) -> TurnExperts | None:

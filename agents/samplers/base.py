@@ -153,11 +153,18 @@ class Sampler(ABC):
     refused otherwise."""
     module: object = None
     """The module that it computes with, where that is in this process: a learner's own, perhaps."""
+    model_name: str = ""
+    """Name of the model that answers, in traces; empty: there is none, or it is not known."""
 
     @property
     def name(self) -> str:
         """Name in messages."""
         return type(self).__name__
+
+    @property
+    def provider(self) -> str:
+        """Name of what runs the model, in traces."""
+        return self.name.removesuffix("Sampler").lower()
 
     @abstractmethod
     async def sample(self, request: Request) -> Completion:

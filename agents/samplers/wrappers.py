@@ -58,7 +58,9 @@ def make_sampler(name: str, settings: SamplerSettings, error: type[AgentError] =
     Raises:
         AgentError: the name is unknown, or the sampler cannot be made.
     """
-    return as_sampler(look_up(SAMPLERS, name, error)(settings))
+    sampler = as_sampler(look_up(SAMPLERS, name, error)(settings))
+    sampler.model_name = sampler.model_name or settings.model
+    return sampler
 
 
 def _passed_on(name: str) -> Any:
@@ -112,6 +114,20 @@ class SamplerWrapper(Sampler):
 
     def __init__(self, inner: Samples) -> None:
         self.inner = as_sampler(inner)
+
+    @property
+    def model_name(self) -> str:
+        """The inner sampler's."""
+        return self.inner.model_name
+
+    @model_name.setter
+    def model_name(self, name: str) -> None:
+        self.inner.model_name = name
+
+    @property
+    def provider(self) -> str:
+        """The inner sampler's."""
+        return self.inner.provider
 
     @property
     def interruptible(self) -> bool:

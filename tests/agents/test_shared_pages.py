@@ -1,4 +1,4 @@
-"""Pages of the KV cache that several episodes hold: the bits are those of copies, and no page in use is overwritten."""
+"""Pages of the KV cache that several episodes hold: answers are those of copies, and no page in use is overwritten."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from zlib import crc32
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,10 +19,13 @@ from turncredit.agents.samplers.transformers.cache_pages import CachedSequence, 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from turncredit.agents.samplers.transformers import sampler as sampler_module  # noqa: E402
 from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
 from turncredit.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
 
 VOCAB, WIDTH, CONTEXT = 64, 16, 256
+NATS = 1e-5
+"""Difference of log-probabilities in float32 that rounding explains."""
 VIEW = View(start="", observation="", admissible=None, turn=0)
 
 
@@ -84,6 +88,15 @@ def serve(sampler: TransformersSampler, prompts: dict[str, list[int]], turn: int
     return asyncio.run(together())
 
 
+def draw_evenly(
+    logits: torch.Tensor, temperature: object, top_p: object, uniform: np.ndarray, **limits: object
+) -> tuple[list[int], list[float]]:
+    """Return tokens that do not depend on the logits, so that rounding changes none, and their log-probabilities."""
+    tokens = (uniform * logits.shape[1]).astype(int).tolist()
+    logprobs = torch.log_softmax(logits.float(), dim=-1)
+    return tokens, [float(logprobs[row, token]) for row, token in enumerate(tokens)]
+
+
 def table_of(sampler: TransformersSampler) -> PageTable:
     assert isinstance(sampler._decoder, CachedDecoder)
     return sampler._decoder._table
@@ -103,9 +116,10 @@ ROUNDS = st.lists(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(ROUNDS, st.sampled_from([20, 48, 70]), st.integers(1, 20), st.sampled_from(["whole", "window", "copies"]))
-def test_shared_pages_give_the_same_bits_as_copies(
+def test_shared_pages_give_the_answers_of_copies(
     rounds: list[list[tuple[int, int, str]]], common: int, most: int, kind: str
 ):
+    """Up to rounding: pages lie elsewhere, and libraries round by the shapes and places of matrices."""
     how = {"kind": "whole", "paged": False} if kind == "copies" else {"kind": kind}
     shared, copied = (make_sampler(share=share, **how) for share in (True, False))
     histories: dict[int, list[int]] = {}
@@ -122,8 +136,12 @@ def test_shared_pages_give_the_same_bits_as_copies(
                     sampler.forget(f"e{episode}")
                 held = ids(common)
             prompts[f"e{episode}"] = histories[episode] = [*held, *ids(new, episode + turn)][:180]
-        answers, right = (serve(sampler, prompts, turn, most) for sampler in (shared, copied))
-        assert [(one.tokens, one.logprobs) for one in answers] == [(one.tokens, one.logprobs) for one in right]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sampler_module, "sample_tokens", draw_evenly)
+            answers, right = (serve(sampler, prompts, turn, most) for sampler in (shared, copied))
+        for answer, expected in zip(answers, right, strict=True):
+            assert answer.tokens == expected.tokens
+            assert answer.logprobs == pytest.approx(expected.logprobs, rel=0, abs=NATS)
         for (episode, *_), answer in zip(steps, answers, strict=True):
             histories[episode] = [*histories[episode], *answer.tokens]
     assert table_of(shared).used <= table_of(copied).used

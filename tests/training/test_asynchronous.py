@@ -143,14 +143,23 @@ def interrupted(tmp_path_factory):
     """A run whose policy begins untrained, so that answers are long and new weights take over within some of them."""
     folder = tmp_path_factory.mktemp("interrupted") / "run"
     words = [
-        "train.iterations=5",
         "train.staleness.spare_groups=3",
         "train.concurrency=3",
         "imitation.epochs=0",
         "agent.max_tokens=16",
+        "train.lr=0.02",
+        "checkpoints.every=1",
+        "checkpoints.keep=99",
     ]
-    train(make_run(folder, *words, "train.lr=0.02", "checkpoints.every=1", "checkpoints.keep=9"))
+    for iterations in range(5, 50, 5):  # when new weights come depends on time
+        train(make_run(folder, *words, f"train.iterations={iterations}"), resume=iterations > 5)
+        if any(turn.switches for played in every_episode(folder) for turn in played.turns):
+            break
     return folder
+
+
+def every_episode(folder):
+    return [episode for path in (folder / "trajectories").glob("*.jsonl") for episode in read_trajectories(path)]
 
 
 def log_probabilities(folder, iteration=None):

@@ -197,10 +197,16 @@ def test_a_logger_that_cannot_start_costs_one_warning(tmp_path: Path, monkeypatc
     logger.close()
 
 
-def test_a_logger_that_is_not_installed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
-    with pytest.raises(TrainingError, match=r"the logger wandb needs wandb, which is not installed.*turncredit\[log\]"):
-        open_loggers(["wandb"], tmp_path, name="run", config={})
+@pytest.mark.parametrize(
+    ("name", "module", "extra"), [("wandb", "wandb", "log"), ("otel", "opentelemetry.sdk.resources", "otel")]
+)
+def test_a_logger_that_is_not_installed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, module, None)
+    words = rf"the logger {name} needs {module}, which is not installed.*turncredit\[{extra}\]"
+    with pytest.raises(TrainingError, match=words):
+        open_loggers([name], tmp_path, name="run", config={})
 
 
 def test_a_logger_that_a_resumed_run_adds_gets_what_the_others_had(

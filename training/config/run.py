@@ -53,7 +53,7 @@ class Run(Section):
         default=0,
         ge=0,
         le=1024,
-        description="CPU threads of torch; 0: chosen by the model's size; 1: repeatable on x86 CPUs of one vendor.",
+        description="CPU threads of torch; 0: chosen by the model's size; 1: repeatable on the same CPU.",
     )
     processes: int = Field(
         default=1,

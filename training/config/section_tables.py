@@ -53,8 +53,8 @@ class LoggersSection(AbbreviatedSection):
 
     abbreviated = "names"
 
-    names: list[Literal["tensorboard", "trackio", "wandb"]] = Field(
-        default=[], description="Names of loggers: tensorboard, trackio, wandb."
+    names: list[Literal["tensorboard", "trackio", "wandb", "otel"]] = Field(
+        default=[], description="Names of loggers: tensorboard, trackio, wandb, otel."
     )
     project: str = Field(
         default="", description="Project of trackio and wandb; empty: WANDB_PROJECT for wandb, else turncredit."

@@ -12,6 +12,7 @@ from pathlib import Path
 from turncredit.agents.cluster.sampler import ClusterSampler
 from turncredit.agents.samplers.base import Sampler, SamplerSettings, check_settings
 from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.processes import tracing
 from turncredit.training.batch.batch import Batch
 from turncredit.training.batch.scores import Scores
 from turncredit.training.config.cluster import cluster_settings, gpus_of_engine
@@ -139,7 +140,8 @@ class RunEngine:
 
     async def _load(self, sampler: Sampler, version: int) -> None:
         started, self._loaded = time.perf_counter(), {}
-        await sampler.load(self._learner.weights(), version=version)
+        with tracing.span("load_weights", {"turncredit.version": version}):
+            await sampler.load(self._learner.weights(), version=version)
         if self._probe is not None:
             asked = await self._probe.ask(sampler, version)
             if self._shares_card and self._learner.parks_weights:
@@ -182,6 +184,7 @@ def open_sampler(
         VocabularyMismatch: its vocabulary is not the learner's.
         AgentError: the sampler cannot be made.
     """
+    model = settings.model
     settings = replace(
         settings,
         model="" if shares else settings.model or _saved_model(learner, folder),
@@ -195,6 +198,7 @@ def open_sampler(
         sampler.close()
         raise ConfigError(f"sampler.engine {engine!r} returns no token ids, which training needs")
     require_vocabulary(sampler.tokenizer, vocabulary_fingerprint(learner.tokenizer), f"the engine {engine}")
+    sampler.model_name = model or folder.parent.name  # a new one is named like its run
     return sampler
 
 

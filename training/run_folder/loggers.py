@@ -1,6 +1,6 @@
-"""Loggers: metrics and sample episodes of a run sent to TensorBoard, trackio or Weights & Biases.
+"""Loggers: metrics and sample episodes of a run sent to TensorBoard, trackio, Weights & Biases or OpenTelemetry.
 
-    loggers = ["tensorboard", "trackio", "wandb"]
+    loggers = ["tensorboard", "trackio", "wandb", "otel"]
 
 A resumed run continues the same run of each logger, and sends no iteration twice. A logger that fails (no network, a
 full disk) is switched off with one warning, and the run goes on. Accounts, servers and offline modes are configured as
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from turncredit.agents.files.json_files import write_json
+from turncredit.processes import tracing
 from turncredit.tools.bounded_input import read_json
 from turncredit.training.errors import TrainingError
 from turncredit.training.run_folder.sample_episodes import SampleEpisode
@@ -168,10 +169,33 @@ class WandbLogger:
         self._run.finish()
 
 
+class OpenTelemetryLogger:
+    """Spans of the run, sent to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names; metrics are events of them."""
+
+    def __init__(self, run: LoggedRun) -> None:
+        """Send spans from now on."""
+        tracing.start({"turncredit.run": run.name})
+
+    def log(self, values: Mapping[str, float], iteration: int) -> None:
+        """Add the numbers to the span in progress."""
+        numbers = {f"turncredit.{name.replace('/', '.')}": value for name, value in values.items()}
+        tracing.event("metrics", {"turncredit.iteration": iteration, **numbers})
+
+    def show(self, samples: Sequence[SampleEpisode], iteration: int) -> None:
+        """Send no texts."""
+
+    def close(self) -> None:
+        """Send what is left."""
+        tracing.stop()
+
+
+EXTRAS = {"otel": "otel"}
+"""The extra that installs a logger, where it is not `log`."""
 LOGGERS: dict[str, Callable[[LoggedRun], Logger]] = {
     "tensorboard": TensorBoardLogger,
     "trackio": TrackioLogger,
     "wandb": WandbLogger,
+    "otel": OpenTelemetryLogger,
 }
 
 
@@ -194,7 +218,8 @@ class GuardedLogger:
             self._logger = open_logger()
         except ModuleNotFoundError as error:
             raise TrainingError(
-                f"the logger {name} needs {error.name}, which is not installed: pip install 'turncredit[log]'"
+                f"the logger {name} needs {error.name}, which is not installed: "
+                f"pip install 'turncredit[{EXTRAS.get(name, 'log')}]'"
             ) from error
         except Exception as error:  # each package has its own exceptions
             self._switch_off(error)

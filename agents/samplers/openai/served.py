@@ -51,6 +51,11 @@ class ServedModel(Sampler):
         """Base URL of the server."""
         return self._client.url
 
+    @property
+    def provider(self) -> str:
+        """The protocol of its server."""
+        return "openai"
+
     async def sample(self, request: Request) -> Completion:
         """Return the model's answer.
 

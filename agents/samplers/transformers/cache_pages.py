@@ -25,8 +25,8 @@ WHOLE_SHARED = 64
 as quickly."""
 
 REST = 5
-"""Least tokens of a prompt that are computed beside a prefix of another sequence: a short rest would be computed by
-other kernels, which round differently."""
+"""Least tokens of a prompt that are computed beside a prefix of another sequence. A shorter rest is
+computed by other kernels than a whole prompt, which round differently on every processor, a longer one on some only."""
 
 
 @dataclass(slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 Requests join the batch between any two tokens. One task runs on the caller's event loop, without threads: it first lets
 everything else run (environments step, prompts are built), then computes one token for every request. Deterministic
-episodes therefore meet in the same batches each time, and a repeated rollout gives the same bits.
+episodes therefore meet in the same batches each time, and a rollout repeats bit for bit on the same machine.
 
 On CUDA, passes are replayed as CUDA graphs where the model allows it: those of one token for every request, and those
 in which short prompts are computed as well.
