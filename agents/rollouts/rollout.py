@@ -158,10 +158,14 @@ class _Rollout:
         concurrency: int,
         pipe: ForkPipe,
     ) -> tuple[RolloutReport, object]:
-        """Play some groups in a fork of this process, and send their trajectories; return counts and notes."""
+        """Play some groups in a fork of this process, and send their trajectories and notes; return what is left."""
         report = RolloutReport()
         changes: RolloutOptions = {"on_finish": None, "report": report, "concurrency": concurrency}
-        asyncio.run(self._stream(make, share, changes, lambda spec, member: pipe.send((spec.number, member))))
+
+        def keep(spec: GroupSpec, member: Trajectory) -> None:
+            pipe.send((spec.number, member, self._sampler.notes()))
+
+        asyncio.run(self._stream(make, share, changes, keep))
         return report, self._sampler.notes()
 
     def _join(self, report: RolloutReport, notes: object) -> None:
@@ -183,8 +187,9 @@ class _Rollout:
     def _keep(self, spec: GroupSpec, trajectory: Trajectory) -> None:
         self._members[spec.number].append(trajectory)
 
-    def _receive(self, messages: Iterable[tuple[int, Trajectory]]) -> None:
-        for number, trajectory in messages:
+    def _receive(self, messages: Iterable[tuple[int, Trajectory, object]]) -> None:
+        for number, trajectory, notes in messages:
+            self._sampler.add_notes(notes)  # before the trajectory is told, which they may be about
             self._members[number].append(trajectory)
             self._tell(trajectory)
 

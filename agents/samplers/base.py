@@ -207,7 +207,7 @@ class Sampler(ABC):
         return {}
 
     def notes(self) -> Any:
-        """Return what the sampler noted about its answers, which can be pickled; None if it takes no notes."""
+        """Hand over what was noted about answers since the last call, which can be pickled; None: it takes no notes."""
         return None
 
     def add_notes(self, notes: Any) -> None:

@@ -92,8 +92,9 @@ class NoisyDemonstrator(SamplerWrapper):
         return typo(action, seen, dice)
 
     def notes(self) -> set[tuple[str, int]]:
-        """Return the mistakes, for the process that this one was forked from."""
-        return self.mistakes
+        """Hand over the mistakes, for the process that this one was forked from."""
+        mistakes, self.mistakes = self.mistakes, set()
+        return mistakes
 
     def add_notes(self, notes: set[tuple[str, int]]) -> None:
         """Add the mistakes of a copy."""

@@ -129,11 +129,14 @@ def _checkpoints(path: Path) -> list[Path]:
 def _choices(folder: Path) -> str:
     """Return a sentence about the checkpoints of a run that can be used, and how to name them."""
     from turncredit.training.run_folder.checkpoint import verify
+    from turncredit.training.run_folder.warm_start_recovery import find_progress
 
     checkpoints = _checkpoints(folder)
     intact = [checkpoint for checkpoint in checkpoints if verify(checkpoint) is None]
     if not checkpoints:
-        return f"{folder} holds no checkpoint yet: its warm start was not finished (turncredit train {folder} --resume)"
+        progress = find_progress(folder)
+        at = "was not finished" if progress is None else f"is at {progress}"
+        return f"{folder} holds no checkpoint yet: its warm start {at} (turncredit train {folder} --resume)"
     if not intact:
         return f"{folder} holds no intact checkpoint; damaged: {', '.join(path.name for path in checkpoints)}"
     names = [f"{path.name}{' (the warm start)' if int(path.name) == 0 else ''}" for path in intact]

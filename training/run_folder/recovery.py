@@ -1,7 +1,8 @@
 """Recovery of a run: checkpoints at the boundaries between iterations, resuming, and Ctrl-C.
 
 A finished iteration is a boundary: weights, optimizer, task sampler, the credit rule's state and the size of the
-metrics file belong together there, and only there is anything saved.
+metrics file belong together there, and only there is anything saved. A warm start has boundaries of its own
+(`turncredit.training.run_folder.warm_start_recovery`).
 """
 
 from collections.abc import Iterator
@@ -15,11 +16,12 @@ from turncredit.agents.files.folder_lock import check_lock
 from turncredit.agents.models.lora_folders import read_adapter
 from turncredit.training.config.run import Run
 from turncredit.training.config.sections import CheckpointsSection, PolicySection
-from turncredit.training.errors import CheckpointError
+from turncredit.training.errors import CheckpointError, TrainingError
 from turncredit.training.learner.interruption import uninterrupted
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.make_learner import LearnerFactory, load_trained
 from turncredit.training.learner.policy import vocabulary_fingerprint
+from turncredit.training.run_folder.boundaries import Work, start_checkpoint
 from turncredit.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states, write_merged
 from turncredit.training.run_folder.events import Reporter
 from turncredit.training.run_folder.loggers import Logger, open_loggers
@@ -33,17 +35,12 @@ from turncredit.training.run_folder.metrics import (
     stored_events,
 )
 from turncredit.training.run_folder.trajectory_pruning import prune_trajectories
+from turncredit.training.run_folder.warm_start_recovery import WarmStartRecovery, find_progress
 from turncredit.training.states import State
 
 
-class Recoverable(Protocol):
+class Recoverable(Work, Protocol):
     """What is saved and restored: a training loop."""
-
-    learner: Learner
-    step: int
-
-    def state(self) -> State:
-        """Return what a checkpoint keeps beside weights and learner, as JSON can hold it."""
 
     def load_state(self, step: int, state: State) -> None:
         """Continue after `step` iterations with what `state` returned then."""
@@ -108,6 +105,7 @@ class Recovery:
         self.folder, self.section, self.reference, self.report = folder, section, reference, report
         self._iterations, self._oldest = iterations, oldest
         self.checkpoints = Checkpoints(folder / "checkpoints", keep=section.keep)
+        self.warm_start = WarmStartRecovery(folder, report, keep=section.keep)
         self._loop: Recoverable | None = None
         self._boundary: State | None = None  # None while weights and counters do not belong together
         self._settled = True  # whether all that has to be complete before a checkpoint is
@@ -126,6 +124,7 @@ class Recovery:
             self.reference.keep(learner)
             self._mark(loop)
             self.save(loop)
+            self.warm_start.remove()
         self.reference.give_to(learner)
 
     def resume(self, loop: Recoverable, restored: Restored) -> None:
@@ -133,6 +132,7 @@ class Recovery:
         loop.load_state(restored.step, restored.state)
         self._saved = restored.step
         self._mark(loop)
+        self.warm_start.remove()
         for text in restored.skipped:
             self.report.event("note", restored.step, text=text)
         self.report.tick("resumed", restored.step, self._iterations)
@@ -192,10 +192,7 @@ class Recovery:
         with uninterrupted():
             if self._saved != loop.step and self._boundary is not None:
                 self._finish()
-                learner = loop.learner
-                parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
-                background = learner.ranks is not None
-                self.checkpoints.start(loop.step, *parts, learner.save_shards, background=background)
+                start_checkpoint(self.checkpoints, loop, self._boundary)
                 self._saved = loop.step
             self._finish(wait=wait)
 
@@ -216,6 +213,7 @@ class Recovery:
 
     def close(self) -> None:
         """Wait for a checkpoint that is being written."""
+        self.warm_start.close()
         self.checkpoints.close()
 
     @contextmanager
@@ -232,7 +230,7 @@ class Recovery:
 
         Half an iteration is dropped. A run whose groups are taken in order first waits for those in play, or what it
         goes on with would not be the same. If a second Ctrl-C cuts this or an update short, there is nothing to save,
-        and the last checkpoint is the newest.
+        and the last checkpoint is the newest. A warm start is saved after its last optimizer step.
         """
         with uninterrupted():
             self._finish()
@@ -247,12 +245,22 @@ class Recovery:
                 self.save(self._loop)
         step = self.newest
         if step is None:
-            self.report.event(
-                "note", 0, text=f"{reason}; the warm start was not finished, and --resume starts it again"
-            )
+            self._stopped_warm_start(reason)
             return None
         self.report.event("note", step, text=f"{reason}; --resume continues from iteration {step}")
         return self.checkpoints.path(step)
+
+    def _stopped_warm_start(self, reason: str) -> None:
+        """Save the warm start, and report how far it came."""
+        lost = ""
+        try:
+            self.warm_start.save()
+        except TrainingError as error:
+            lost = f"; its last steps are not saved ({error})"
+        progress = find_progress(self.folder)
+        begins = "the warm start was not finished, and --resume starts it again"
+        kept = begins if progress is None else f"--resume continues the warm start from {progress}"
+        self.report.event("note", 0, text=f"{reason}; {kept}{lost}")
 
     def _mark(self, loop: Recoverable) -> None:
         """Remember the boundary that the loop has reached."""
@@ -273,7 +281,7 @@ def find_restart(folder: Path, policy: PolicySection, steps: int) -> Restored | 
     """
     checkpoints = Checkpoints(folder / "checkpoints")
     if not checkpoints.steps():
-        return None  # the run ended during the warm start, which is started again
+        return None  # the run ended during the warm start
     restored = checkpoints.load(load=partial(load_trained, policy))
     missing = {"tasks", "metrics_size"} - restored.state.keys()
     if missing:

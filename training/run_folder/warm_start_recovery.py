@@ -1,0 +1,205 @@
+"""Recovery of a warm start: its demonstrations as they are played, and checkpoints between two of its optimizer steps.
+
+    RUN/imitation/000120/                 a checkpoint as those of iterations, after 120 optimizer steps
+    RUN/imitation/demonstrations.jsonl    see the module demonstration_file
+
+The folder is removed once the first checkpoint of the run is whole, which holds the policy after the warm start.
+"""
+
+import shutil
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol, Self
+
+from turncredit.agents.files.folder_lock import check_lock
+from turncredit.tools.bounded_input import InputError, read_json, read_lines
+from turncredit.training.config.sections import PolicySection
+from turncredit.training.errors import CheckpointError
+from turncredit.training.learner.interruption import uninterrupted
+from turncredit.training.learner.learner import Learner
+from turncredit.training.learner.make_learner import load_trained
+from turncredit.training.run_folder.boundaries import Work, start_checkpoint
+from turncredit.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states
+from turncredit.training.run_folder.demonstration_file import DemonstrationFile
+from turncredit.training.run_folder.events import Reporter
+from turncredit.training.states import State
+
+FOLDER = "imitation"
+INTERVAL = 60.0
+"""Seconds between two checkpoints, at least."""
+SHARE = 0.05
+"""Share of the time that writing them may take."""
+
+
+class WarmStartWork(Work, Protocol):
+    """A warm start under way."""
+
+    whole: bool
+    """Whether weights and counters belong together."""
+
+    @property
+    def steps(self) -> int:
+        """Number of optimizer steps."""
+
+
+class WarmStartRecovery:
+    """Saves a warm start.
+
+    Args:
+        folder: folder of the run.
+        report: its metrics are cut, when the run resumes, to what they were at the checkpoint.
+        keep: how many of the newest checkpoints are kept.
+
+    Attributes:
+        demonstrations: those that the run has played.
+    """
+
+    def __init__(self, folder: Path, report: Reporter, *, keep: int) -> None:
+        self.demonstrations = DemonstrationFile(folder / FOLDER)
+        self._run, self._report = folder, report
+        self._checkpoints = Checkpoints(folder / FOLDER, keep=keep)
+        self._work: WarmStartWork | None = None
+        self._facts: State = {}
+        self._last: State | None = None  # the boundary after the last optimizer step
+        self._saved: int | None = None
+        self._due = 0.0
+
+    def begin(self, work: WarmStartWork, demonstrations: str) -> None:
+        """Save from here on.
+
+        Args:
+            work: before its first optimizer step, or restored.
+            demonstrations: fingerprint of what is imitated.
+        """
+        self._work, self._facts = work, {"demonstrations": demonstrations}
+        self._saved = work.step
+        self._due = time.monotonic() + INTERVAL
+
+    def require_same(self, restored: Restored, demonstrations: str) -> None:
+        """Check that a checkpoint belongs to some demonstrations.
+
+        Args:
+            restored: from `find_warm_start`.
+            demonstrations: fingerprint of what is imitated.
+
+        Raises:
+            CheckpointError: it belongs to others.
+        """
+        if restored.state.get("demonstrations") != demonstrations:
+            raise CheckpointError(
+                f"the warm start in {restored.folder.parent} was begun with other demonstrations than there are now; "
+                "give it those of its beginning, or begin again in another output"
+            )
+
+    def restore(self, learner: Learner, restored: Restored) -> None:
+        """Restore the optimizer, and the random states of that moment; the learner has the weights already."""
+        learner.load_state(restored.trainer, restored.folder)
+        restore_random_states(restored.trainer)
+
+    def save_if_due(self) -> None:
+        """Save the warm start now and then: once a minute, and less often where that would take much of the time."""
+        now = time.monotonic()
+        if now >= self._due:
+            self.save(wait=False)
+            end = time.monotonic()
+            self._due = end + max(INTERVAL, (end - now) / SHARE)
+
+    def save(self, *, wait: bool = True) -> None:
+        """Save the warm start, if one is under way, unless it is saved already.
+
+        Args:
+            wait: until the checkpoint is whole, also with several ranks.
+        """
+        work = self._work
+        check_lock(self._run)
+        with uninterrupted():
+            if work is not None and work.whole and self._saved != work.step:
+                self._checkpoints.finish()
+                start_checkpoint(self._checkpoints, work, self._last or self._boundary(work))
+                self._saved = work.step
+            self._checkpoints.finish(wait=wait)
+
+    def end(self) -> None:
+        """Remember the boundary after the last optimizer step, before anything more is reported."""
+        assert self._work is not None, "no warm start is under way"
+        self._last = self._boundary(self._work)
+        self._checkpoints.finish()  # a checkpoint of several ranks needs their copy of the weights until then
+
+    def _boundary(self, work: Work) -> State:
+        return {**work.state(), **self._facts, "metrics_size": self._report.metrics.tell()}
+
+    def close(self) -> None:
+        """Wait for a checkpoint that is being written."""
+        self._checkpoints.close()
+
+    def remove(self) -> None:
+        """Remove what was kept: the warm start is finished, and the run has a checkpoint of it."""
+        self.close()
+        self._work = None
+        shutil.rmtree(self._run / FOLDER, ignore_errors=True)
+
+
+def find_warm_start(folder: Path, policy: PolicySection) -> Restored | None:
+    """Return the newest intact checkpoint of an unfinished warm start; None if there is none.
+
+    Args:
+        folder: folder of the run.
+        policy: the `[policy]` section, which says how the model of a checkpoint is loaded.
+
+    Returns:
+        The checkpoint, with 0 finished iterations; `state` has the number of optimizer steps as "step", of "steps".
+
+    Raises:
+        CheckpointError: there are some, and none is intact, or it was written by another version.
+    """
+    checkpoints = Checkpoints(folder / FOLDER)
+    if not checkpoints.steps():
+        return None
+    return replace(checkpoints.load(load=partial(load_trained, policy)), step=0)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStartProgress:
+    """How far the warm start of a run was saved.
+
+    Attributes:
+        step: number of finished optimizer steps; 0 while demonstrations are collected.
+        steps: number of all of them.
+        demonstrations: those that were played.
+    """
+
+    step: int = 0
+    steps: int = 0
+    demonstrations: int = 0
+
+    @classmethod
+    def of(cls, state: State) -> Self:
+        """Return the progress at a checkpoint, from its state."""
+        return cls(int(state["step"]), int(state["steps"]))
+
+    def __str__(self) -> str:
+        if self.step:
+            return f"step {self.step:,} of {self.steps:,}"
+        return f"{self.demonstrations:,} demonstration{'' if self.demonstrations == 1 else 's'}"
+
+
+def find_progress(folder: Path) -> WarmStartProgress | None:
+    """Return how far the unfinished warm start of a run was saved; None if nothing of it is kept.
+
+    Args:
+        folder: folder of the run.
+
+    Raises:
+        CheckpointError: its newest checkpoint cannot be read.
+    """
+    checkpoints, demonstrations = Checkpoints(folder / FOLDER), DemonstrationFile(folder / FOLDER).path
+    steps = checkpoints.steps()
+    try:
+        if steps:
+            return WarmStartProgress.of(read_json(checkpoints.path(steps[-1]) / "state.json"))
+        played = sum(1 for _ in read_lines(demonstrations)) if demonstrations.is_file() else 0
+    except (OSError, InputError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the warm start in {folder / FOLDER} cannot be read: {error}") from error
+    return WarmStartProgress(demonstrations=played) if played else None
