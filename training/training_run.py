@@ -17,8 +17,7 @@ from turncredit.training.preflight.shared_card import lay_out_card
 from turncredit.training.run_folder.events import OnEvent, Reporter
 from turncredit.training.run_folder.folder import begin, check_resumable
 from turncredit.training.run_folder.paths import with_checkpoint
-from turncredit.training.run_folder.recovery import find_restart, open_metrics, restore_learner
-from turncredit.training.run_folder.warm_start_recovery import find_warm_start
+from turncredit.training.run_folder.restart import find_restart, find_warm_start, open_metrics, restore_learner
 from turncredit.training.staged_run import train_stages
 
 if TYPE_CHECKING:

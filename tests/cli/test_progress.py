@@ -123,9 +123,24 @@ def test_without_a_terminal_lines_come_at_regular_intervals(monkeypatch: pytest.
     shown = [text.split()[0] for text in lines]
     assert shown == ["1/15", "evaluation", "warning:", "rollout", "rollout", "15/15"]
     assert "all groups have equal rewards" in lines[2]
-    assert "rollout 2/6  left 2 s" in lines[3]
+    assert "rollout 2/6  left 4 s" in lines[3]
     assert len(progress.history) == 17
     assert "zero-variance groups 25.0 %" in line({**TRAIN, "no_variance_groups": 0.25}, 10)
+
+
+@pytest.mark.parametrize(("before", "left"), [(0, "left 3 min 20 s"), (900, "left 1 min 40 s")])
+def test_the_time_that_is_left_follows_from_what_this_process_has_done(
+    monkeypatch: pytest.MonkeyPatch, before: int, left: str
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
+    target, stream = console(terminal=False)
+    with Progress("run", 1, console=target) as progress:
+        total = before + 1100 if before == 0 else 1500
+        for done in range(before, before + 101, 50):
+            progress({"phase": "tick", "what": "imitation", "done": done, "total": total})
+            now += 10.0
+    assert left in stream.getvalue().splitlines()[-1]
 
 
 def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:

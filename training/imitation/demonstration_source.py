@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.files import read_demonstrations
@@ -24,7 +25,9 @@ from turncredit.training.errors import NoDemonstrations
 from turncredit.training.imitation.demonstrations import Demonstrations
 from turncredit.training.imitation.hinted_demonstrations import beyond_hints, with_plans
 from turncredit.training.imitation.noisy_expert import NoisyDemonstrator
-from turncredit.training.run_folder.demonstration_file import DemonstrationFile
+
+if TYPE_CHECKING:
+    from turncredit.training.run_folder.demonstration_file import DemonstrationFile
 
 OnFinish = Callable[[Trajectory], None]
 
@@ -59,7 +62,7 @@ class DemonstrationSource:
         return plays(self.section, self.env_id)
 
     def demonstrate(
-        self, tasks: Sequence[str], on_finish: OnFinish | None = None, file: DemonstrationFile | None = None
+        self, tasks: Sequence[str], on_finish: OnFinish | None = None, file: "DemonstrationFile | None" = None
     ) -> Demonstrations:
         """Return demonstrations that can be imitated: played for the given tasks, or read from a file.
 
@@ -100,7 +103,7 @@ class DemonstrationSource:
         return trajectories, {(trajectory.id, turn) for trajectory, item in pairs for turn in item.mistakes}
 
     def _play(
-        self, tasks: Sequence[str], on_finish: OnFinish | None, file: DemonstrationFile | None
+        self, tasks: Sequence[str], on_finish: OnFinish | None, file: "DemonstrationFile | None"
     ) -> tuple[list[Trajectory], set[tuple[str, int]]]:
         """Return demonstrations that are played, and the demonstrator's mistakes."""
         plain, hinted = with_plans(tasks, self.section.hinted, self.seed)
@@ -115,7 +118,7 @@ class DemonstrationSource:
         section: ImitationSection,
         groups: Sequence[GroupSpec],
         on_finish: OnFinish | None,
-        file: DemonstrationFile | None,
+        file: "DemonstrationFile | None",
     ) -> tuple[list[Trajectory], set[tuple[str, int]]]:
         """Return the episodes of groups by the demonstrator of a section, and its mistakes."""
         stored = {} if file is None else file.trajectories

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -65,6 +65,15 @@ def demonstration_batch(
         seen[:, :1] = False  # nothing precedes it that could predict it
         batch = replace(batch, mask=batch.mask | seen, advantages=np.where(seen, observations, batch.advantages))
     return batch
+
+
+class ImitationOptions(TypedDict, total=False):
+    """Options of `Imitation` that are keys of other sections."""
+
+    micro_tokens: int
+    grad_clip: float
+    weight_decay: float
+    seed: int
 
 
 class Imitation:
@@ -223,7 +232,7 @@ def imitate(
     section: ImitationSection,
     *,
     on_step: OnStep | None = None,
-    **options: Any,
+    **options: Unpack[ImitationOptions],
 ) -> dict[str, float]:
     """Train on demonstrations from the first optimizer step to the last, and return the statistics of `Imitation.end`.
 
@@ -242,7 +251,9 @@ def imitate(
     return stats
 
 
-def begin_imitation(learner: Learner, batch: Batch, section: ImitationSection, **options: Any) -> None:
+def begin_imitation(
+    learner: Learner, batch: Batch, section: ImitationSection, **options: Unpack[ImitationOptions]
+) -> None:
     """Begin a warm start that several calls of `Learner.on_all_ranks` go on with; see `Imitation`."""
     learner.work = Imitation(learner, batch, section, **options)
 

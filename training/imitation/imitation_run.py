@@ -26,7 +26,8 @@ from turncredit.training.imitation.imitation import (
 from turncredit.training.learner.learner import Learner
 from turncredit.training.run_folder.checkpoint import Restored
 from turncredit.training.run_folder.events import Reporter
-from turncredit.training.run_folder.warm_start_recovery import WarmStartProgress, WarmStartRecovery
+from turncredit.training.run_folder.warm_start_progress import WarmStartProgress
+from turncredit.training.run_folder.warm_start_recovery import WarmStartRecovery
 
 EVENTS = 0.02
 """Share of the optimizer steps between two events."""
@@ -72,11 +73,11 @@ class ImitationRun:
             CheckpointError: the checkpoint belongs to other demonstrations.
         """
         batch = self._batch(learner, demonstrations)
-        what = fingerprint(batch)
+        demonstrated = fingerprint(batch)
         if restored is None:
             self._announce(learner, demonstrations, batch, time.perf_counter() - started)
         else:
-            self.recovery.require_same(restored, what)
+            self.recovery.require_same(restored, demonstrated)
         steps = (rows for _, rows in imitation_steps(batch.lengths, self.section, self.seed))
         learner.on_all_ranks(
             begin_imitation,
@@ -93,7 +94,7 @@ class ImitationRun:
             for text in restored.skipped:
                 self.report.note(text)
             self.report.begin(f"continuing the warm start from {WarmStartProgress.of(restored.state)}")
-        self.recovery.begin(imitation_of(learner), what)
+        self.recovery.begin(imitation_of(learner), demonstrated)
         self._advance(learner)
         self.recovery.end()
         self.report.event("imitation", 0, **learner.on_all_ranks(end_imitation))

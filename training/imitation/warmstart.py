@@ -99,8 +99,8 @@ class WarmStart:
             if file.complete:
                 self.report.begin(f"reading {done:,} demonstrations by {by}")
                 return self.source.demonstrate(tasks, None, file)
-            rest = f", of which {done:,} were played before" if done else ""
-            self.report.begin(f"collecting {count} demonstrations by {by}{rest}")
+            before = f", of which {done:,} were played before" if done else ""
+            self.report.begin(f"collecting {count} demonstrations by {by}{before}")
             return self.source.demonstrate(tasks, self.report.counting("demonstrations", count, done), file)
 
     def _load(self) -> Learner:

@@ -7,7 +7,7 @@ from turncredit.training.run_folder.checkpoint import Checkpoints
 from turncredit.training.states import State
 
 
-class Work(Protocol):
+class SavedWork(Protocol):
     """What a checkpoint is made of."""
 
     learner: Learner
@@ -17,7 +17,7 @@ class Work(Protocol):
         """Return what a checkpoint keeps beside weights and learner, as JSON can hold it."""
 
 
-def start_checkpoint(checkpoints: Checkpoints, work: Work, boundary: State) -> None:
+def start_checkpoint(checkpoints: Checkpoints, work: SavedWork, boundary: State) -> None:
     """Begin to write the checkpoint of a boundary; that of several ranks is written while they go on.
 
     Args:

@@ -43,6 +43,7 @@ from turncredit.training.learner.policy import (
     vocabulary_fingerprint,
 )
 from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
+from turncredit.training.run_folder.warm_start_progress import checkpoint_folders
 from turncredit.training.states import State
 
 MANIFEST = "manifest.json"
@@ -157,9 +158,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Return the iterations with a checkpoint, oldest first; a checkpoint may still turn out to be incomplete."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if re.fullmatch(r"\d{6,}", path.name))
+        return [int(path.name) for path in checkpoint_folders(self.folder)]
 
     def path(self, step: int) -> Path:
         """Return the folder of a checkpoint."""

@@ -16,8 +16,7 @@ from turncredit.agents.files.json_files import write_json
 from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
 from turncredit.agents.interchange.imported_folder import IMITATED, mistakes_of
 from turncredit.agents.trajectory import Trajectory
-
-NAME = "demonstrations.jsonl"
+from turncredit.training.run_folder.warm_start_progress import DEMONSTRATIONS
 
 
 class DemonstrationFile:
@@ -32,7 +31,7 @@ class DemonstrationFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+        self.path = folder / DEMONSTRATIONS
         self._end = folder / "demonstrations.json"
         self._writer: TrajectoryWriter | None = None
         self.trajectories: dict[str, Trajectory] = {}
@@ -68,15 +67,15 @@ class DemonstrationFile:
     def __enter__(self) -> "DemonstrationFile":
         """Read what is there; what failed before the demonstrations were complete is removed, to be played again."""
         stored = self._read()
-        kept = [item for item in stored if self.complete or item.finished]
-        if len(kept) < len(stored):
+        usable = [item for item in stored if self.complete or item.finished]
+        if len(usable) < len(stored):
             part = self.path.with_name(f".part-{self.path.name}")
             with TrajectoryWriter(part) as writer:
-                for trajectory in kept:
+                for trajectory in usable:
                     writer.write(trajectory)
             os.replace(part, self.path)
-        self.trajectories = {item.id: _unmarked(item) for item in kept}
-        self.mistakes = {(item.id, turn) for item in kept for turn in mistakes_of(item)}
+        self.trajectories = {item.id: _unmarked(item) for item in usable}
+        self.mistakes = {(item.id, turn) for item in usable for turn in mistakes_of(item)}
         return self
 
     def __exit__(self, *_: object) -> None:

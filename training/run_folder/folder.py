@@ -21,6 +21,7 @@ from turncredit.training.config.differences import differences
 from turncredit.training.config.run import Run
 from turncredit.training.errors import ConfigError, RunExists
 from turncredit.training.preflight.effects import effective_toml
+from turncredit.training.run_folder.warm_start_progress import FOLDER, find_progress
 from turncredit.training.versions import describe
 
 REMAINS = ("metrics.jsonl", "checkpoints", "imitation", "before.json", "after.json", "plan.json")
@@ -124,8 +125,6 @@ def _require_same_warm_start(folder: Path, changed: Sequence[str]) -> None:
     Raises:
         ConfigError: it names the keys, and how to begin again.
     """
-    from turncredit.training.run_folder.warm_start_recovery import FOLDER, find_progress
-
     progress = find_progress(folder)
     if progress is not None and not progress.step:
         changed = [key for key in changed if _is_in(DEMONSTRATED, key)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from turncredit.agents.errors import StoreError
 from turncredit.training.errors import CheckpointError, ConfigError
+from turncredit.training.run_folder.warm_start_progress import find_progress
 
 if TYPE_CHECKING:
     from turncredit.training.config.run import Run
@@ -129,7 +130,6 @@ def _checkpoints(path: Path) -> list[Path]:
 def _choices(folder: Path) -> str:
     """Return a sentence about the checkpoints of a run that can be used, and how to name them."""
     from turncredit.training.run_folder.checkpoint import verify
-    from turncredit.training.run_folder.warm_start_recovery import find_progress
 
     checkpoints = _checkpoints(folder)
     intact = [checkpoint for checkpoint in checkpoints if verify(checkpoint) is None]
@@ -167,7 +167,9 @@ def trajectory_file(path: Path, iteration: int | None = None) -> Path:
 
     files = iteration_files(path / "trajectories" if (path / "trajectories").is_dir() else path)
     if not files:
-        raise StoreError(f"{path} holds no trajectories; expected a run folder or a .jsonl file")
+        progress = find_progress(path)
+        reason = "expected a run folder or a .jsonl file" if progress is None else f"its warm start is at {progress}"
+        raise StoreError(f"{path} holds no trajectories; {reason}")
     if iteration is not None and iteration not in files:
         raise StoreError(f"{path} has no trajectories of iteration {iteration}; it has {min(files)} to {max(files)}")
     if iteration is not None:

@@ -8,32 +8,27 @@ The folder is removed once the first checkpoint of the run is whole, which holds
 
 import shutil
 import time
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 from turncredit.agents.files.folder_lock import check_lock
-from turncredit.tools.bounded_input import InputError, read_json, read_lines
-from turncredit.training.config.sections import PolicySection
 from turncredit.training.errors import CheckpointError
 from turncredit.training.learner.interruption import uninterrupted
 from turncredit.training.learner.learner import Learner
-from turncredit.training.learner.make_learner import load_trained
-from turncredit.training.run_folder.boundaries import Work, start_checkpoint
+from turncredit.training.run_folder.boundaries import SavedWork, start_checkpoint
 from turncredit.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states
 from turncredit.training.run_folder.demonstration_file import DemonstrationFile
 from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.warm_start_progress import FOLDER
 from turncredit.training.states import State
 
-FOLDER = "imitation"
 INTERVAL = 60.0
 """Seconds between two checkpoints, at least."""
 SHARE = 0.05
 """Share of the time that writing them may take."""
 
 
-class WarmStartWork(Work, Protocol):
+class WarmStartWork(SavedWork, Protocol):
     """A warm start under way."""
 
     whole: bool
@@ -81,7 +76,7 @@ class WarmStartRecovery:
         """Check that a checkpoint belongs to some demonstrations.
 
         Args:
-            restored: from `find_warm_start`.
+            restored: from `turncredit.training.run_folder.restart.find_warm_start`.
             demonstrations: fingerprint of what is imitated.
 
         Raises:
@@ -100,11 +95,11 @@ class WarmStartRecovery:
 
     def save_if_due(self) -> None:
         """Save the warm start now and then: once a minute, and less often where that would take much of the time."""
-        now = time.monotonic()
-        if now >= self._due:
+        start = time.monotonic()
+        if start >= self._due:
             self.save(wait=False)
             end = time.monotonic()
-            self._due = end + max(INTERVAL, (end - now) / SHARE)
+            self._due = end + max(INTERVAL, (end - start) / SHARE)
 
     def save(self, *, wait: bool = True) -> None:
         """Save the warm start, if one is under way, unless it is saved already.
@@ -127,7 +122,7 @@ class WarmStartRecovery:
         self._last = self._boundary(self._work)
         self._checkpoints.finish()  # a checkpoint of several ranks needs their copy of the weights until then
 
-    def _boundary(self, work: Work) -> State:
+    def _boundary(self, work: SavedWork) -> State:
         return {**work.state(), **self._facts, "metrics_size": self._report.metrics.tell()}
 
     def close(self) -> None:
@@ -139,67 +134,3 @@ class WarmStartRecovery:
         self.close()
         self._work = None
         shutil.rmtree(self._run / FOLDER, ignore_errors=True)
-
-
-def find_warm_start(folder: Path, policy: PolicySection) -> Restored | None:
-    """Return the newest intact checkpoint of an unfinished warm start; None if there is none.
-
-    Args:
-        folder: folder of the run.
-        policy: the `[policy]` section, which says how the model of a checkpoint is loaded.
-
-    Returns:
-        The checkpoint, with 0 finished iterations; `state` has the number of optimizer steps as "step", of "steps".
-
-    Raises:
-        CheckpointError: there are some, and none is intact, or it was written by another version.
-    """
-    checkpoints = Checkpoints(folder / FOLDER)
-    if not checkpoints.steps():
-        return None
-    return replace(checkpoints.load(load=partial(load_trained, policy)), step=0)
-
-
-@dataclass(frozen=True, slots=True)
-class WarmStartProgress:
-    """How far the warm start of a run was saved.
-
-    Attributes:
-        step: number of finished optimizer steps; 0 while demonstrations are collected.
-        steps: number of all of them.
-        demonstrations: those that were played.
-    """
-
-    step: int = 0
-    steps: int = 0
-    demonstrations: int = 0
-
-    @classmethod
-    def of(cls, state: State) -> Self:
-        """Return the progress at a checkpoint, from its state."""
-        return cls(int(state["step"]), int(state["steps"]))
-
-    def __str__(self) -> str:
-        if self.step:
-            return f"step {self.step:,} of {self.steps:,}"
-        return f"{self.demonstrations:,} demonstration{'' if self.demonstrations == 1 else 's'}"
-
-
-def find_progress(folder: Path) -> WarmStartProgress | None:
-    """Return how far the unfinished warm start of a run was saved; None if nothing of it is kept.
-
-    Args:
-        folder: folder of the run.
-
-    Raises:
-        CheckpointError: its newest checkpoint cannot be read.
-    """
-    checkpoints, demonstrations = Checkpoints(folder / FOLDER), DemonstrationFile(folder / FOLDER).path
-    steps = checkpoints.steps()
-    try:
-        if steps:
-            return WarmStartProgress.of(read_json(checkpoints.path(steps[-1]) / "state.json"))
-        played = sum(1 for _ in read_lines(demonstrations)) if demonstrations.is_file() else 0
-    except (OSError, InputError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"the warm start in {folder / FOLDER} cannot be read: {error}") from error
-    return WarmStartProgress(demonstrations=played) if played else None
