@@ -6,7 +6,7 @@ A new small model learns to copy names much sooner when it also predicts the obs
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TypedDict, Unpack
@@ -174,8 +174,7 @@ class Imitation:
             norm = clip_gradient([p for p in learner.model.parameters() if p.requires_grad], self._grad_clip)
         finite = math.isfinite(total) and math.isfinite(norm)
         loss = total / max(1, int((batch.mask & (batch.turn >= 0)).sum())) if finite else math.nan
-        # several ranks are interrupted between two commands, see `Leader.command`
-        with uninterrupted() if learner.ranks is None else nullcontext():
+        with uninterrupted():  # several ranks are interrupted between two commands
             self.whole = False
             set_learning_rate(learner.optimizer, rate)
             if finite:
