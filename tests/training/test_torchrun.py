@@ -362,7 +362,7 @@ imitation.clip_gradient = counted
 main()
 """
 """Rank 0 is ended in the third optimizer step of its warm start."""
-WARM = ("imitation.epochs=3", "imitation.batch_tokens=600", "train.iterations=1")
+WARM = ("imitation.epochs=2", "imitation.batch_tokens=300", "imitation.won_only=false", "train.iterations=1")
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,7 @@ class ImitationRun:
         self.report.event("imitation", 0, **learner.on_all_ranks(end_imitation))
 
     def _batch(self, learner: Learner, demonstrations: Demonstrations) -> Batch:
-        self.report.begin(f"tokenizing {len(demonstrations.trajectories)} demonstrations")
+        self.report.begin(f"tokenizing {len(demonstrations.trajectories):,} demonstrations")
         tokenizer, reader = learner.tokenizer, reader_of(learner.tokenizer)
         groups, advantages = demonstrations.tokenized(self.agents(tokenizer), tokenizer, self.context)
         return demonstration_batch(

@@ -100,7 +100,7 @@ class WarmStart:
                 self.report.begin(f"reading {done:,} demonstrations by {by}")
                 return self.source.demonstrate(tasks, None, file)
             before = f", of which {done:,} were played before" if done else ""
-            self.report.begin(f"collecting {count} demonstrations by {by}{before}")
+            self.report.begin(f"collecting {count:,} demonstrations by {by}{before}")
             return self.source.demonstrate(tasks, self.report.counting("demonstrations", count, done), file)
 
     def _load(self) -> Learner:

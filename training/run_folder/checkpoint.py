@@ -214,8 +214,9 @@ class Checkpoints:
             whole = {**state, "version": VERSION, "step": step, "vocabulary": vocabulary_fingerprint(tokenizer)}
             write_json(part / "state.json", whole, indent=2)
             wait = None if save_shards is None else save_shards(part)
-            self._writing = Writing(step, part, self.path(step), partial(save_weights, model, part), wait)
-            self._writing.begin(background=background)
+            writing = Writing(step, part, self.path(step), partial(save_weights, model, part), wait)
+            writing.begin(background=background)  # nobody waits for one that Ctrl-C has cut short here
+            self._writing = writing
 
     def finish(self, *, wait: bool = True) -> Path | None:
         """Return the checkpoint that was begun if it is whole now, and remove the oldest ones beyond `keep`.
