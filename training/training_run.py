@@ -89,7 +89,8 @@ def train(
         else:
             begin(run.folder, run, policy)
         restored = find_restart(run.folder, run.policy, run.train.iterations) if resume else None
-        warm = find_warm_start(run.folder, run.policy) if resume and restored is None else None
+        unfinished = resume and restored is None and run.imitation.episodes
+        warm = find_warm_start(run.folder, run.policy) if unfinished else None
         report = Reporter(stack.enter_context(open_metrics(run, restored or warm)), on_event)
         recovery = parts.recovery(report)
         stack.callback(recovery.close)

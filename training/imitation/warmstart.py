@@ -1,8 +1,8 @@
 """The warm start: the policy is loaded or newly built, and trained on demonstrations.
 
-What is left of a warm start that was interrupted is gone on with: demonstrations that were played, and the checkpoint
-of an optimizer step. The policy ends with the same weights, bit for bit on a CPU, except where a model demonstrates:
-its answers are rounded as the batches are in which they are computed.
+An interrupted warm start continues with the demonstrations that were played and the checkpoint of an optimizer step. It
+ends with the same weights as one that was not interrupted, bit for bit on a CPU, except where a model demonstrates: the
+rounding of its answers depends on the batches in which they are computed.
 """
 
 import time

@@ -111,16 +111,23 @@ class WarmStartRecovery:
         check_lock(self._run)
         with uninterrupted():
             if work is not None and work.whole and self._saved != work.step:
-                self._checkpoints.finish()
+                self._finish()
                 start_checkpoint(self._checkpoints, work, self._last or self._boundary(work))
                 self._saved = work.step
+            self._finish(wait=wait)
+
+    def _finish(self, *, wait: bool = True) -> None:
+        try:
             self._checkpoints.finish(wait=wait)
+        except Exception:
+            self._saved = None
+            raise
 
     def end(self) -> None:
         """Remember the boundary after the last optimizer step, before anything more is reported."""
         assert self._work is not None, "no warm start is under way"
         self._last = self._boundary(self._work)
-        self._checkpoints.finish()  # a checkpoint of several ranks needs their copy of the weights until then
+        self._finish()  # a checkpoint of several ranks needs their copy of the weights until then
 
     def _boundary(self, work: SavedWork) -> State:
         return {**work.state(), **self._facts, "metrics_size": self._report.metrics.tell()}
