@@ -26,7 +26,8 @@ from turncredit.ablation.plan import plan
 from turncredit.agents.errors import StoreError
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.agents.trajectory import Group
-from turncredit.training import ConfigError, Run, audit, train
+from turncredit.training import ConfigError, Run, train
+from turncredit.training.audit import audit
 from turncredit.training.config.sections import ImitationSection
 from turncredit.training.errors import CheckpointError
 from turncredit.training.imitation import imitation as imitation_module
