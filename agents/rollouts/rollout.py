@@ -158,12 +158,12 @@ class _Rollout:
         concurrency: int,
         pipe: ForkPipe,
     ) -> tuple[RolloutReport, object]:
-        """Play some groups in a fork of this process, and send their trajectories and notes; return what is left."""
+        """Play some groups in a fork of this process, and send their trajectories; return counts and notes."""
         report = RolloutReport()
         changes: RolloutOptions = {"on_finish": None, "report": report, "concurrency": concurrency}
 
         def keep(spec: GroupSpec, member: Trajectory) -> None:
-            pipe.send((spec.number, member, self._sampler.notes()))
+            pipe.send((spec.number, member, self._sampler.notes_of(member.id)))
 
         asyncio.run(self._stream(make, share, changes, keep))
         return report, self._sampler.notes()
@@ -189,7 +189,8 @@ class _Rollout:
 
     def _receive(self, messages: Iterable[tuple[int, Trajectory, object]]) -> None:
         for number, trajectory, notes in messages:
-            self._sampler.add_notes(notes)  # before the trajectory is told, which they may be about
+            if notes is not None:
+                self._sampler.add_notes(notes)  # before the trajectory is told, which they are about
             self._members[number].append(trajectory)
             self._tell(trajectory)
 

@@ -207,7 +207,11 @@ class Sampler(ABC):
         return {}
 
     def notes(self) -> Any:
-        """Hand over what was noted about answers since the last call, which can be pickled; None: it takes no notes."""
+        """Return what the sampler noted about its answers, which can be pickled; None if it takes no notes."""
+        return None
+
+    def notes_of(self, episode: str) -> Any:
+        """Return what of that is about an episode which is over, for who has to know it at once; None: nothing."""
         return None
 
     def add_notes(self, notes: Any) -> None:
