@@ -155,7 +155,7 @@ class SamplerWrapper(Sampler):
         """Return the inner sampler's notes."""
         return self.inner.notes()
 
-    def notes_of(self, episode: str) -> Any:
+    def notes_of(self, episode: str) -> object:
         """Return the inner sampler's notes about an episode."""
         return self.inner.notes_of(episode)
 
