@@ -185,6 +185,7 @@ class Progress:
         self.tick: Event = {}
         self.step = ""
         self._begun = self._work_begun = time.monotonic()
+        self._done_before = 0  # when the first tick of the work came, which another process may have begun
         self._log = LogLines(total)
         self._live: Live | None = None
 
@@ -213,7 +214,7 @@ class Progress:
         elif event.get("phase") == "tick":
             self.step = ""
             if event["what"] != self.tick.get("what") or event["done"] < self.tick["done"]:
-                self._work_begun = time.monotonic()
+                self._work_begun, self._done_before = time.monotonic(), event["done"]
             self.tick = event
         else:
             self.step = ""
@@ -242,9 +243,10 @@ class Progress:
 
     def _tick_left(self, event: Event) -> str:
         """Return how long the work that an event counts will still take, at the speed so far."""
-        if event.get("phase") != "tick" or event["what"] not in WORK or not event["done"]:
+        if event.get("phase") != "tick" or event["what"] not in WORK or event["done"] <= self._done_before:
             return ""
-        left = (time.monotonic() - self._work_begun) / event["done"] * (event["total"] - event["done"])
+        done, left = event["done"] - self._done_before, event["total"] - event["done"]
+        left *= (time.monotonic() - self._work_begun) / done
         return f"  left {duration(left)}"
 
     def curves(self) -> list[Curve]:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from turncredit.training.card_layout import CardLayout
     from turncredit.training.learner.memory import MemoryNeeds
     from turncredit.training.learner.rank_commands import Leader
+    from turncredit.training.run_folder.warm_start_recovery import WarmStartRecovery
     from turncredit.training.stages import Stages
 
 
@@ -154,7 +155,7 @@ class RunParts:
             image_size=self.environments.image_size,
         )
 
-    def warm_start(self, report: Reporter) -> WarmStart:
+    def warm_start(self, report: Reporter, recovery: "WarmStartRecovery") -> WarmStart:
         """Return what makes the policy before reinforcement learning."""
         return WarmStart(
             policy=self.run.policy,
@@ -167,6 +168,7 @@ class RunParts:
             prompts=self.prompts,
             make_learner=self.learner_factory(report),
             report=report,
+            recovery=recovery,
         )
 
     def recovery(self, report: Reporter) -> Recovery:

@@ -19,7 +19,7 @@ from turncredit.training.preflight.shared_card import lay_out_card
 from turncredit.training.run_folder.events import OnEvent, Reporter
 from turncredit.training.run_folder.folder import begin, check_resumable
 from turncredit.training.run_folder.paths import with_checkpoint
-from turncredit.training.run_folder.recovery import find_restart, open_metrics, restore_learner
+from turncredit.training.run_folder.restart import find_restart, find_warm_start, open_metrics, restore_learner
 from turncredit.training.staged_run import train_stages
 
 if TYPE_CHECKING:
@@ -60,14 +60,15 @@ def train(
 
     Args:
         run: the configuration.
-        resume: continue from the last checkpoint in run.folder, or from the beginning if there is none.
+        resume: continue from the last checkpoint in run.folder, or from what there is of its warm start.
         on_event: called with every event, on this thread.
         leader: commands the other ranks if several train the policy (`turncredit.training.learner.rank_commands`).
         evaluated: folder of evaluations before training that this run shares with others
             (`turncredit.training.shared_evaluations`); None: it makes its own.
 
     Returns:
-        How it ended. Ctrl-C ends a run at the last finished iteration, with a checkpoint.
+        How it ended. Ctrl-C ends a run at the last finished iteration, or optimizer step of its warm start, with a
+        checkpoint.
 
     Raises:
         TrainingError: the configuration, the folder, a checkpoint or the demonstrations cannot be used.
@@ -90,14 +91,17 @@ def train(
         else:
             begin(run.folder, run, policy)
         restored = find_restart(run.folder, run.policy, run.train.iterations) if resume else None
-        report = Reporter(stack.enter_context(open_metrics(run, restored)), on_event)
+        unfinished = resume and restored is None and run.imitation.episodes
+        warm = find_warm_start(run.folder, run.policy) if unfinished else None
+        report = Reporter(stack.enter_context(open_metrics(run, restored or warm)), on_event)
         stack.enter_context(tracing.span(f"train {run.name}", {"turncredit.resumed": resume}))
         recovery = parts.recovery(report)
         stack.callback(recovery.close)
         try:
             if restored is None:
-                _announce(parts, report, policy)
-                learner = parts.warm_start(report).learner()
+                if warm is None:
+                    _announce(parts, report, policy)
+                learner = parts.warm_start(report, recovery.warm_start).learner(warm)
                 report.event("model", 0, **learner.sizes)
             else:
                 learner = restore_learner(restored, parts.learner_factory(report), parts.reference)

@@ -161,7 +161,11 @@ class _Rollout:
         """Play some groups in a fork of this process, and send their trajectories; return counts and notes."""
         report = RolloutReport()
         changes: RolloutOptions = {"on_finish": None, "report": report, "concurrency": concurrency}
-        asyncio.run(self._stream(make, share, changes, lambda spec, member: pipe.send((spec.number, member))))
+
+        def keep(spec: GroupSpec, member: Trajectory) -> None:
+            pipe.send((spec.number, member, self._sampler.notes_of(member.id)))
+
+        asyncio.run(self._stream(make, share, changes, keep))
         return report, self._sampler.notes()
 
     def _join(self, report: RolloutReport, notes: object) -> None:
@@ -183,8 +187,10 @@ class _Rollout:
     def _keep(self, spec: GroupSpec, trajectory: Trajectory) -> None:
         self._members[spec.number].append(trajectory)
 
-    def _receive(self, messages: Iterable[tuple[int, Trajectory]]) -> None:
-        for number, trajectory in messages:
+    def _receive(self, messages: Iterable[tuple[int, Trajectory, object]]) -> None:
+        for number, trajectory, notes in messages:
+            if notes is not None:
+                self._sampler.add_notes(notes)  # before the trajectory is told, which they are about
             self._members[number].append(trajectory)
             self._tell(trajectory)
 

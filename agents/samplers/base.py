@@ -217,6 +217,10 @@ class Sampler(ABC):
         """Return what the sampler noted about its answers, which can be pickled; None if it takes no notes."""
         return None
 
+    def notes_of(self, episode: str) -> object:
+        """Return what of that is about an episode which is over, for who has to know it at once; None: nothing."""
+        return None
+
     def add_notes(self, notes: Any) -> None:
         """Add the notes of a copy of this sampler in another process."""
 

@@ -25,6 +25,7 @@ _METHODS: Final = (
     "sleep",
     "metrics",
     "notes",
+    "notes_of",
     "add_notes",
     "close",
 )
@@ -169,6 +170,10 @@ class SamplerWrapper(Sampler):
     def notes(self) -> Any:
         """Return the inner sampler's notes."""
         return self.inner.notes()
+
+    def notes_of(self, episode: str) -> object:
+        """Return the inner sampler's notes about an episode."""
+        return self.inner.notes_of(episode)
 
     def add_notes(self, notes: Any) -> None:
         """Add notes to the inner sampler's."""

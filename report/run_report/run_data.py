@@ -26,6 +26,7 @@ from turncredit.report.run_report.revisions import Parts
 from turncredit.report.run_report.truth_data import truth_scores
 from turncredit.tools.bounded_input import MAX_SETTINGS, read_json, read_text
 from turncredit.training.run_folder.paths import COMMANDS, RUN_FILE, run_of
+from turncredit.training.run_folder.warm_start_progress import find_progress
 
 if TYPE_CHECKING:
     from turncredit.report.credit_settings import CreditSettings
@@ -238,7 +239,9 @@ def describe(path: Path, settings: CreditSettings | None, notes: list[str], epis
     """Return the name of a run, its settings with those that are not the defaults first, versions and notes."""
     part: Parts = {"kind": "run", "name": path.name, "settings": [], "versions": {}, "steps": 0, "notes": notes}
     if not episodes:
-        notes.append("the run has stored no trajectories, so there are no groups and no turns to show")
+        progress = find_progress(path)
+        why = "" if progress is None else f": its warm start is at {progress}"
+        notes.append(f"the run has stored no trajectories, so there are no groups and no turns to show{why}")
     part["credit"] = [] if settings is None else list(settings.rules)
     part["creditText"] = [] if settings is None else settings.describe()
     if (path / IMPORT_FILE).is_file():

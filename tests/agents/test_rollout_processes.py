@@ -91,6 +91,30 @@ def test_the_sampler_keeps_the_notes_of_all_processes() -> None:
     assert sampler.answered == {(found.id, turn) for found in played for turn in range(len(found.turns))}
 
 
+class NotesAtOnce(Notes):
+    """Tells at once what it noted about an episode, and the rest never."""
+
+    def notes(self) -> None:
+        return None
+
+    def notes_of(self, episode: str) -> set[tuple[str, int]]:
+        return {note for note in self.answered if note[0] == episode}
+
+    def add_notes(self, notes: set[tuple[str, int]] | None) -> None:
+        self.answered |= notes or set()
+
+
+def test_notes_about_an_episode_are_there_when_it_is_told() -> None:
+    sampler, told = NotesAtOnce(), []
+
+    def finish(trajectory: Trajectory) -> None:
+        told.append(trajectory.id)
+        assert {(trajectory.id, turn) for turn in range(len(trajectory.turns))} <= sampler.answered
+
+    rollout(Agent(), sampler, TASKS, make=Corridor, size=2, processes=2, on_finish=finish)
+    assert len(told) == 2 * len(TASKS)
+
+
 def test_a_process_that_is_killed_ends_the_rollout_with_a_sentence() -> None:
     with pytest.raises(AgentError, match="one of the 2 processes of a rollout ended: killed by SIGKILL"):
         rollout(Agent(), Ends("killed"), TASKS, make=Corridor, size=2, processes=2)

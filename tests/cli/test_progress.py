@@ -186,6 +186,23 @@ def test_long_sentences_of_a_log_are_broken_at_spaces() -> None:
     assert max(map(len, lines[:-1])) <= 120
 
 
+@pytest.mark.parametrize(("before", "left"), [(0, "left 3 min 20 s"), (900, "left 1 min 40 s")])
+def test_the_time_that_is_left_follows_from_what_this_process_has_done(
+    monkeypatch: pytest.MonkeyPatch, before: int, left: str
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
+    target, stream = console(terminal=False)
+    with Progress("run", 1, console=target) as progress:
+        total = before + 1100 if before == 0 else 1500
+        for done in range(before, before + 101, 50):
+            progress({"phase": "tick", "what": "imitation", "done": done, "total": total})
+            now += 10.0
+        now -= 10.0
+        target.print(progress.render())
+    assert left in stream.getvalue().splitlines()[-1]
+
+
 def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:
     from turncredit.training.config.run import Run
 

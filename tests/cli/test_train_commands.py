@@ -263,15 +263,15 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: si
 
 @pytest.mark.waits
 @pytest.mark.parametrize(
-    ("sign", "words"),
+    ("sign", "words", "progress"),
     [
-        ("collecting 50000 demonstrations", ["imitation.episodes=50000"]),
-        ("tokenizing", ["imitation.episodes=2000", "imitation.epochs=100000"]),
-        ("imitation   ", ["imitation.epochs=100000"]),
+        ("collecting 50000 demonstrations", ["imitation.episodes=50000"], r"[\d,]+ demonstrations?"),
+        ("tokenizing", ["imitation.episodes=2000", "imitation.epochs=100000"], "2,000 demonstrations"),
+        ("imitation   ", ["imitation.epochs=100000"], r"step [\d,]+ of [\d,]+"),
     ],
 )
 def test_sigterm_ends_the_warm_start_of_a_model_in_every_step_and_says_what_is_kept(
-    run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str, words: list[str]
+    run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str, words: list[str], progress: str
 ) -> None:
     """None of these steps would end by itself within the patience of the test."""
     pytest.importorskip("torch")
@@ -305,7 +305,7 @@ def test_sigterm_ends_the_warm_start_of_a_model_in_every_step_and_says_what_is_k
         process.kill()
     assert process.returncode == 130, (told, err)
     assert "Traceback" not in err
-    assert "interrupted; the warm start was not finished, and --resume starts it again" in " ".join(out.split())
+    assert re.search(f"interrupted; --resume continues the warm start from {progress}", " ".join(out.split())), out
     assert f"stopped in the warm start; to continue: turncredit train {folder} --resume" in " ".join(out.split())
     steps = [f"loading the model {model} ...", "collecting", "tokenizing"]
     assert [step for step in steps if any(line.startswith(step) for line in told)] == steps[: 2 + ("demo" not in sign)]

@@ -59,6 +59,21 @@ def test_what_must_be_finished_is_finished_when_the_request_arrives_twice() -> N
     assert interrupted(signal.SIGINT, signal.SIGINT, signal.SIGINT) == []
 
 
+def test_a_block_inside_another_one_leaves_the_interruption_to_that_one() -> None:
+    done: list[str] = []
+
+    def work() -> None:
+        with uninterrupted():
+            with uninterrupted():
+                signal.raise_signal(signal.SIGINT)
+            done.append("outer")
+
+    for _ in range(2):  # and the next one holds again
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    assert done == ["outer", "outer"]
+
+
 def test_in_other_programs_a_second_signal_interrupts_at_once() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)

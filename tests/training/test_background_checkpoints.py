@@ -102,6 +102,23 @@ def test_what_goes_wrong_on_the_thread_is_raised_by_who_asks(tmp_path, policy, m
     assert points.steps() == [1, 4]
 
 
+def test_nobody_waits_for_a_checkpoint_that_a_second_interruption_cut_short(tmp_path, policy, monkeypatch):
+    points = Checkpoints(tmp_path)
+    points.save(1, *policy, None, {})
+
+    def press(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_module, "save_weights", press)
+        with pytest.raises(KeyboardInterrupt):
+            points.save(2, *policy, None, {})
+        points.close()
+    assert points.steps() == [1]
+    points.save(2, *policy, None, {})
+    assert [points.load().step, verify_all(points)] == [2, [None, None]]
+
+
 KILLED = """
 import sys, time
 from pathlib import Path

@@ -86,12 +86,15 @@ def rank_ids(file):
     return {int(rank): int(pid) for rank, pid in map(str.split, lines)}
 
 
-def on_ranks(ranks, *words, fails=False):
-    """Run `turncredit train` on several ranks, with the variables that torchrun sets; return what all of them print."""
+def on_ranks(ranks, *words, fails=False, program=("-m", "turncredit.cli.main")):
+    """Run `turncredit train` on several ranks, with the variables that torchrun sets; return what all of them print.
+
+    `fails` says whether all of them fail; None: some may.
+    """
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port}
     shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True"}
-    program = [sys.executable, "-m", "turncredit.cli.main", "train"]
+    program = [sys.executable, *map(str, program), "train"]
     processes = []
     for rank in range(ranks):
         variables = {name: str(value) for name, value in (shared | {"RANK": rank, "LOCAL_RANK": rank}).items()}
@@ -110,7 +113,7 @@ def on_ranks(ranks, *words, fails=False):
     finally:
         for process in processes:
             process.kill()
-    assert all((process.returncode != 0) == fails for process in processes), output
+    assert fails is None or all((process.returncode != 0) == fails for process in processes), output
     return output
 
 
@@ -337,6 +340,58 @@ def test_ctrl_c_saves_the_last_iteration(tmp_path):
     done = len(train_events(folder))
     assert f"stopped after {done} iterations; to continue:" in output
     assert (folder / f"checkpoints/{done:06d}/optimizer/.metadata").exists()
+
+
+ENDED = """
+import os, signal
+from turncredit.cli.main import main
+from turncredit.training.imitation import imitation, imitation_run
+from turncredit.training.run_folder import warm_start_recovery
+
+clip, steps = imitation.clip_gradient, 0
+warm_start_recovery.INTERVAL, warm_start_recovery.SHARE, imitation_run.PACE = 0.0, 1e9, 0.0
+
+def counted(*args):
+    global steps
+    steps += 1
+    if steps == 3 and os.environ["RANK"] == "0":
+        os.kill(os.getpid(), signal.NUMBER)
+    return clip(*args)
+
+imitation.clip_gradient = counted
+main()
+"""
+"""Rank 0 is ended in the third optimizer step of its warm start."""
+WARM = ("imitation.epochs=2", "imitation.batch_tokens=300", "imitation.won_only=false", "train.iterations=1")
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """A run of two ranks whose warm start nobody ends."""
+    folder = tmp_path_factory.mktemp("calm")
+    on_ranks(2, written(run_of(folder / "run"), folder / "run.toml"), *WARM)
+    return folder / "run"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_a_warm_start_of_two_ranks_goes_on_where_it_was_ended(calm, tmp_path, name):
+    program, folder = tmp_path / "ended.py", tmp_path / "run"
+    program.write_text(ENDED.replace("NUMBER", name))
+    output = on_ranks(2, written(run_of(folder), tmp_path / "run.toml"), *WARM, program=[program], fails=None)
+    if name == "SIGTERM":
+        assert "--resume continues the warm start from step 3 of" in " ".join(output.split())
+        assert (folder / "imitation/000003/optimizer/.metadata").exists()
+        subprocess.run(["cp", "-r", folder, tmp_path / "alone"], check=True)
+    output = on_ranks(2, folder, "--resume")
+    if name == "SIGTERM":
+        assert "continuing the warm start from step 3 of" in output
+    for key, weights in final(calm, 1).items():
+        np.testing.assert_array_equal(final(folder, 1)[key], weights)
+    assert not (folder / "imitation").exists()
+    if name == "SIGTERM":  # what two ranks began, one process can finish
+        train(Run.load(tmp_path / "alone/run.toml", [f'output="{tmp_path / "alone"}"']), resume=True)
+        for key, weights in final(calm, 1).items():
+            np.testing.assert_allclose(final(tmp_path / "alone", 1)[key], weights, rtol=0, atol=1e-4, err_msg=key)
 
 
 @pytest.mark.parametrize(

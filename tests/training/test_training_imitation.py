@@ -36,6 +36,7 @@ from turncredit.training.learner.policy import build_policy
 from turncredit.training.objectives import Objective
 from turncredit.training.parts import prepare
 from turncredit.training.run_folder.events import Reporter
+from turncredit.training.run_folder.warm_start_recovery import WarmStartRecovery
 
 torch.set_num_threads(1)
 
@@ -373,7 +374,7 @@ def test_other_tasks_are_demonstrated_than_practised(tmp_path, monkeypatch):
 
     monkeypatch.setattr("turncredit.training.imitation.demonstration_source.DemonstrationSource.demonstrate", recorded)
     with pytest.raises(NoDemonstrations) as asked:
-        setup.warm_start(Reporter(None, None)).learner()
+        setup.warm_start(report := Reporter(None, None), WarmStartRecovery(tmp_path, report, keep=1)).learner()
     assert len(str(asked.value).split()) == 12
     assert set(str(asked.value).split()) <= set(setup.demonstrated.tasks)
 

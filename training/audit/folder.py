@@ -16,6 +16,8 @@ from turncredit.training.config.run import Run
 from turncredit.training.errors import TrainingError
 from turncredit.training.run_folder.checkpoint import MANIFEST, Checkpoints, verify
 from turncredit.training.run_folder.metrics import METRICS, Event, missing_iterations, stored_events
+from turncredit.training.run_folder.warm_start_progress import FOLDER as WARM_START
+from turncredit.training.run_folder.warm_start_progress import checkpoint_folders, find_progress
 from turncredit.training.sampling.sampling_files import SamplingFiles
 from turncredit.training.stages import run_in_stage
 
@@ -80,6 +82,17 @@ class AuditedFolder:
         return run_in_stage(self.run, int(stages.get(iteration, 0)))
 
     @property
+    def of_warm_start(self) -> list[Path]:
+        """The checkpoints of a warm start that is not finished, which no episode was played with."""
+        return checkpoint_folders(self.path / WARM_START)
+
+    @property
+    def none_yet(self) -> str:
+        """Why a run that stores trajectories has none."""
+        progress = find_progress(self.path)
+        return "there are none yet" + ("" if progress is None else f", since the warm start is at {progress}")
+
+    @property
     def evaluations(self) -> list[Path]:
         """The files of stored evaluations, oldest first."""
         return sorted(path for path in (self.path / "evaluations").glob("*.json") if path.stem.isdecimal())
@@ -142,6 +155,9 @@ def wrong_checkpoints(audited: AuditedFolder) -> Problems:
     """Yield checkpoints that are damaged, of another iteration, or of another vocabulary than those before them."""
     for version, problem in sorted(audited.damaged.items()):
         yield Place(iteration=version), problem
+    for path in audited.of_warm_start:
+        if problem := _damage(path):
+            yield Place(iteration=0), problem
     first = ""
     for version, path in sorted(audited.weights.items()):
         if not (path / "state.json").is_file():
@@ -209,7 +225,7 @@ def _copies(audited: AuditedFolder) -> Problems:
 
 
 def _checkpoint_count(audited: AuditedFolder) -> int:
-    return len(audited.weights) + len(audited.damaged)
+    return len(audited.weights) + len(audited.damaged) + len(audited.of_warm_start)
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,7 +253,7 @@ class _Audit:
                 )
             )
         if not files and not gone:
-            reason = "the run was told to store none" if not self.files.run.trajectory_format else "there are none yet"
+            reason = self.files.none_yet if self.files.run.trajectory_format else "the run was told to store none"
             self.result.notes.append(f"no trajectories: {reason}")
         if self.without_tokens:
             self.result.notes.append(f"{self.without_tokens:,} imported episodes have no token ids to check")

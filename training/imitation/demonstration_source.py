@@ -5,13 +5,14 @@ never imitated; neither are the random actions of an expert that has no plan.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.files import read_demonstrations
-from turncredit.agents.rollouts.group_rounds import GroupSpec
+from turncredit.agents.rollouts.group_rounds import GroupRounds, GroupSpec
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
 from turncredit.agents.samplers.wrappers import make_sampler
@@ -24,6 +25,9 @@ from turncredit.training.errors import NoDemonstrations
 from turncredit.training.imitation.demonstrations import Demonstrations
 from turncredit.training.imitation.hinted_demonstrations import beyond_hints, with_plans
 from turncredit.training.imitation.noisy_expert import NoisyDemonstrator
+
+if TYPE_CHECKING:
+    from turncredit.training.run_folder.demonstration_file import DemonstrationFile
 
 OnFinish = Callable[[Trajectory], None]
 
@@ -52,12 +56,20 @@ class DemonstrationSource:
     concurrency: int
     processes: int
 
-    def demonstrate(self, tasks: Sequence[str], on_finish: OnFinish | None = None) -> Demonstrations:
+    @property
+    def played(self) -> bool:
+        """Whether demonstrations are played, and not read from a file of the user."""
+        return plays(self.section, self.env_id)
+
+    def demonstrate(
+        self, tasks: Sequence[str], on_finish: OnFinish | None = None, file: "DemonstrationFile | None" = None
+    ) -> Demonstrations:
         """Return demonstrations that can be imitated: played for the given tasks, or read from a file.
 
         Args:
             tasks: ids to demonstrate, one episode each; stored demonstrations ignore them.
             on_finish: called with every trajectory that was played.
+            file: keeps those that are played; what it has already is not played again. None: they are not kept.
 
         Returns:
             The demonstrations, without failed episodes and, with imitation.won_only, without unsuccessful ones.
@@ -66,7 +78,7 @@ class DemonstrationSource:
             NoDemonstrations: none can be used.
         """
         section = self.section
-        trajectories, mistakes = self._play(tasks, on_finish) if plays(section, self.env_id) else self._read()
+        trajectories, mistakes = self._play(tasks, on_finish, file) if self.played else self._read()
         usable = [item for item in trajectories if item.finished and item.turns and (item.won or not section.won_only)]
         if not usable:
             errors = [item.error for item in trajectories if item.error]
@@ -78,6 +90,8 @@ class DemonstrationSource:
             raise NoDemonstrations(
                 f"none of the {len(trajectories)} demonstrations by {section.demonstrator.name} can be used: {reason}"
             )
+        if file is not None and self.played:
+            file.finish()
         return Demonstrations(tuple(usable), mistakes, _left_out(trajectories, len(usable), section.episodes))
 
     def _read(self) -> tuple[list[Trajectory], set[tuple[str, int]]]:
@@ -88,21 +102,40 @@ class DemonstrationSource:
         pairs = zip(trajectories, stored, strict=True)
         return trajectories, {(trajectory.id, turn) for trajectory, item in pairs for turn in item.mistakes}
 
-    def _play(self, tasks: Sequence[str], on_finish: OnFinish | None) -> tuple[list[Trajectory], set[tuple[str, int]]]:
+    def _play(
+        self, tasks: Sequence[str], on_finish: OnFinish | None, file: "DemonstrationFile | None"
+    ) -> tuple[list[Trajectory], set[tuple[str, int]]]:
         """Return demonstrations that are played, and the demonstrator's mistakes."""
         plain, hinted = with_plans(tasks, self.section.hinted, self.seed)
-        trajectories, mistakes = self._rollout(self.section, plain, on_finish)
+        trajectories, mistakes = self._rollout(self.section, plain, on_finish, file)
         if hinted:
-            followed, unplanned = self._rollout(ImitationSection(), hinted, on_finish)
+            followed, unplanned = self._rollout(ImitationSection(), hinted, on_finish, file)
             trajectories, mistakes = trajectories + followed, mistakes | unplanned | beyond_hints(followed)
         return trajectories, mistakes
 
     def _rollout(
-        self, section: ImitationSection, groups: Sequence[GroupSpec], on_finish: OnFinish | None
+        self,
+        section: ImitationSection,
+        groups: Sequence[GroupSpec],
+        on_finish: OnFinish | None,
+        file: "DemonstrationFile | None",
     ) -> tuple[list[Trajectory], set[tuple[str, int]]]:
         """Return the episodes of groups by the demonstrator of a section, and its mistakes."""
+        stored = {} if file is None else file.trajectories
+        groups = [replace(group, played=_played(group, stored)) for group in groups]
+        if file is not None and (file.complete or all(len(group.played) == group.size for group in groups)):
+            return [trajectory for group in groups for trajectory in group.played], file.mistakes
         sampler, agent = self._player(section)
+        mistakes = sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
         processes = self.processes if isinstance(sampler, NoisyDemonstrator) else 1
+
+        def finished(trajectory: Trajectory) -> None:
+            if file is not None:
+                numbers = range(len(trajectory.turns))
+                file.write(trajectory, [number for number in numbers if (trajectory.id, number) in mistakes])
+            if on_finish is not None:
+                on_finish(trajectory)
+
         try:
             with self.environments.pool() as pool:
                 played = rollout(
@@ -113,12 +146,12 @@ class DemonstrationSource:
                     seed=self.seed,
                     concurrency=self.concurrency,
                     processes=processes,
-                    on_finish=on_finish,
+                    on_finish=finished,
                 )
         finally:
             sampler.close()
         trajectories = [trajectory for group in played for trajectory in group.trajectories]
-        return trajectories, sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
+        return trajectories, mistakes | (set() if file is None else file.mistakes)
 
     def _player(self, section: ImitationSection) -> tuple[Sampler, Agent]:
         """Return who demonstrates, and the agent that it plays as."""
@@ -133,6 +166,12 @@ class DemonstrationSource:
         )
         sampler = make_sampler(engine, settings)
         return sampler, self.agents(sampler.tokenizer)
+
+
+def _played(group: GroupSpec, stored: Mapping[str, Trajectory]) -> tuple[Trajectory, ...]:
+    """Return the members of a group that are stored."""
+    names = [episode.name for episode in GroupRounds(group).next(())]
+    return tuple(stored[name] for name in names if name in stored)
 
 
 def _left_out(played: Sequence[Trajectory], usable: int, total: int) -> str:

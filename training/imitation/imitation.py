@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -20,8 +21,10 @@ from turncredit.training.batch.batch import Batch, pack
 from turncredit.training.config.sections import ImitationSection
 from turncredit.training.errors import NoDemonstrations
 from turncredit.training.learner.gradient import clip_gradient
+from turncredit.training.learner.interruption import uninterrupted
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.optimizers import learning_rate, make_optimizer, set_learning_rate
+from turncredit.training.states import State
 
 OnStep = Callable[[dict[str, float]], None]
 
@@ -64,24 +67,24 @@ def demonstration_batch(
     return batch
 
 
-def imitate(
-    learner: Learner,
-    batch: Batch,
-    section: ImitationSection,
-    *,
-    micro_tokens: int = 16384,
-    grad_clip: float = 1.0,
-    weight_decay: float = 0.0,
-    seed: int = 0,
-    on_step: OnStep | None = None,
-) -> dict[str, float]:
-    """Train on demonstrations: minimise sum(w (-log p)) / sum(w) over the tokens of each optimizer step.
+class ImitationOptions(TypedDict, total=False):
+    """Options of `Imitation` that are keys of other sections."""
 
-    With the loss "otr", -log p is multiplied by 1.1 p, which has no gradient; what is reported stays -log p. See
-    `turncredit.training.objectives.otr`.
+    micro_tokens: int
+    grad_clip: float
+    weight_decay: float
+    seed: int
+
+
+class Imitation:
+    """The optimizer steps of a warm start. Between two of them it can be saved, and another process can go on with it.
+
+    Each minimises sum(w (-log p)) / sum(w) over its tokens. With the loss "otr", -log p is multiplied by 1.1 p, which
+    has no gradient; what is reported stays -log p. See `turncredit.training.objectives.otr`.
 
     The optimizer is an AdamW of its own with betas (0.9, 1 - 20 / steps), the latter kept within [0.9, 0.999]: its
     second moment averages over a twentieth of the warm start, which may have a few hundred steps or several thousand.
+    Until `end` it takes the place of the learner's, so that it is saved and restored as that one is.
 
     With a target, the warm start ends as soon as the mean loss over the last twentieth of the planned steps reaches it,
     at the learning rate of that moment. A small model learns to copy names suddenly, with some seeds sooner than with
@@ -95,42 +98,186 @@ def imitate(
         grad_clip: maximum norm of the gradient.
         weight_decay: of AdamW.
         seed: of the order.
-        on_step: called after every optimizer step with step, steps, epoch, loss (nats per answer token), lr.
 
-    Returns:
-        loss (mean over the last tenth of the steps), steps, skipped (steps that were not finite), tokens (without
-        padding), seconds.
+    Attributes:
+        step: number of finished optimizer steps.
+        whole: whether weights, optimizer and counters belong together; an interruption may cut a step in two.
     """
-    started = time.perf_counter()
-    cuts = imitation_steps(batch.lengths, section, seed)
-    betas = 0.9, min(0.999, max(0.9, 1.0 - 20.0 / max(1, len(cuts))))
-    optimizer = make_optimizer(
-        learner.model, lr=section.lr, weight_decay=weight_decay, betas=betas, name=learner.optimizer_name
-    )
-    losses: list[float] = []
-    skipped = tokens = 0
-    for step, (epoch, rows) in enumerate(cuts):
-        rate = learning_rate(step, total=len(cuts), peak=section.lr, schedule="cosine", warmup=max(1, len(cuts) // 20))
-        set_learning_rate(optimizer, rate)
+
+    def __init__(
+        self,
+        learner: Learner,
+        batch: Batch,
+        section: ImitationSection,
+        *,
+        micro_tokens: int = 16384,
+        grad_clip: float = 1.0,
+        weight_decay: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.step, self.whole = 0, True
+        self._batch, self._section, self._micro_tokens, self._grad_clip = batch, section, micro_tokens, grad_clip
+        self._cuts = imitation_steps(batch.lengths, section, seed)
+        self._losses: list[float] = []  # of the last steps at least, as many as are looked at
+        self._skipped = self._tokens = 0
+        self._seconds = 0.0
+        betas = 0.9, min(0.999, max(0.9, 1.0 - 20.0 / max(1, self.steps)))
+        self._later = learner.optimizer
+        learner.optimizer = make_optimizer(
+            learner.model, lr=section.lr, weight_decay=weight_decay, betas=betas, name=learner.optimizer_name
+        )
+
+    @property
+    def steps(self) -> int:
+        """Number of optimizer steps, if the target is not reached before."""
+        return len(self._cuts)
+
+    @property
+    def over(self) -> bool:
+        """Whether all steps are done, or the target is reached."""
+        if self.step >= self.steps:
+            return True
+        window = self.steps // 20
+        recent = [loss for loss in self._losses[-max(1, window) :] if math.isfinite(loss)]
+        return self.step >= window and bool(recent) and sum(recent) / len(recent) <= self._section.target_loss
+
+    def losses(self, count: int) -> list[float]:
+        """Return the losses of the last `count` steps, at most a tenth of all."""
+        return self._losses[max(0, len(self._losses) - count) :]
+
+    def advance(self, steps: int, on_step: OnStep | None = None) -> None:
+        """Do the next optimizer steps, as far as the warm start is not over.
+
+        Args:
+            steps: how many.
+            on_step: called after every one with step, steps, epoch, loss (nats per answer token), lr.
+        """
+        started, before, last = time.perf_counter(), self._seconds, self.step + steps
+        try:
+            while self.step < last and not self.over:
+                self._advance(on_step or _say_nothing)
+        finally:
+            self._seconds = before + time.perf_counter() - started
+
+    def _advance(self, on_step: OnStep) -> None:
+        """Do one optimizer step, unless it is not finite."""
+        learner, (epoch, rows) = self.learner, self._cuts[self.step]
+        batch = self._batch.rows(rows)
+        rate = learning_rate(
+            self.step, total=self.steps, peak=self._section.lr, schedule="cosine", warmup=max(1, self.steps // 20)
+        )
         with interruptible(learner.model):
-            loss = _step(
-                learner, batch.rows(rows), optimizer, partial(_accumulate, section.loss), micro_tokens, grad_clip
+            total = learner.scorer.within_memory(
+                partial(_accumulate, self._section.loss, learner, batch), batch, self._micro_tokens
             )
-        skipped += not math.isfinite(loss)
-        losses.append(loss)
-        tokens += int(batch.lengths[rows].sum())
-        if on_step is not None:
-            on_step({"step": step + 1, "steps": len(cuts), "epoch": epoch + 1, "loss": loss, "lr": rate})
-        if _reached(losses, len(cuts) // 20, section.target_loss):
-            break
-    tail = [loss for loss in losses[-max(1, len(losses) // 10) :] if math.isfinite(loss)]
-    return {
-        "loss": float(np.mean(tail)) if tail else float("nan"),
-        "steps": len(losses),
-        "skipped": skipped,
-        "tokens": tokens,
-        "seconds": time.perf_counter() - started,
-    }
+            norm = clip_gradient([p for p in learner.model.parameters() if p.requires_grad], self._grad_clip)
+        finite = math.isfinite(total) and math.isfinite(norm)
+        loss = total / max(1, int((batch.mask & (batch.turn >= 0)).sum())) if finite else math.nan
+        with uninterrupted():  # several ranks are interrupted between two commands
+            self.whole = False
+            set_learning_rate(learner.optimizer, rate)
+            if finite:
+                learner.optimizer.step()
+            learner.optimizer.zero_grad(set_to_none=True)
+            self.step += 1
+            self._skipped += not finite
+            self._tokens += int(batch.lengths.sum())
+            self._losses.append(loss)
+            self.whole = True
+            on_step({"step": self.step, "steps": self.steps, "epoch": epoch + 1, "loss": loss, "lr": rate})
+
+    def end(self) -> dict[str, float]:
+        """Give the learner its own optimizer back, and return the statistics of all steps.
+
+        Returns:
+            loss (mean over the last tenth of the steps), steps, skipped (steps that were not finite), tokens (without
+            padding), seconds.
+        """
+        self.learner.optimizer = self._later
+        tail = [loss for loss in self._losses[-max(1, self.step // 10) :] if math.isfinite(loss)]
+        return {
+            "loss": float(np.mean(tail)) if tail else float("nan"),
+            "steps": self.step,
+            "skipped": self._skipped,
+            "tokens": self._tokens,
+            "seconds": self._seconds,
+        }
+
+    def state(self) -> State:
+        """Return what a checkpoint keeps beside weights and learner, as JSON can hold it."""
+        return {
+            "steps": self.steps,
+            "losses": [loss if math.isfinite(loss) else None for loss in self.losses(max(1, self.steps // 10))],
+            "skipped": self._skipped,
+            "tokens": self._tokens,
+            "seconds": self._seconds,
+        }
+
+    def load_state(self, step: int, state: State) -> None:
+        """Continue after `step` optimizer steps with what `state` returned then; the learner has its state already."""
+        self.step = step
+        self._losses = [math.nan if loss is None else loss for loss in state["losses"]]
+        self._skipped, self._tokens, self._seconds = state["skipped"], state["tokens"], state["seconds"]
+
+
+def _say_nothing(_: dict[str, float]) -> None:
+    """Hear of an optimizer step."""
+
+
+def imitate(
+    learner: Learner,
+    batch: Batch,
+    section: ImitationSection,
+    *,
+    on_step: OnStep | None = None,
+    **options: Unpack[ImitationOptions],
+) -> dict[str, float]:
+    """Train on demonstrations from the first optimizer step to the last, and return the statistics of `Imitation.end`.
+
+    Args:
+        learner: its model is changed in place.
+        batch: from `demonstration_batch`.
+        section: the `[imitation]` section.
+        on_step: see `Imitation.advance`.
+        options: further options of `Imitation`.
+    """
+    imitation = Imitation(learner, batch, section, **options)
+    try:
+        imitation.advance(imitation.steps, on_step)
+    finally:
+        stats = imitation.end()
+    return stats
+
+
+def begin_imitation(
+    learner: Learner, batch: Batch, section: ImitationSection, **options: Unpack[ImitationOptions]
+) -> None:
+    """Begin a warm start that several calls of `Learner.on_all_ranks` go on with; see `Imitation`."""
+    learner.work = Imitation(learner, batch, section, **options)
+
+
+def imitation_of(learner: Learner) -> Imitation:
+    """Return the warm start that a learner has begun."""
+    assert isinstance(learner.work, Imitation), "the learner imitates nothing"
+    return learner.work
+
+
+def continue_imitation(learner: Learner, step: int, state: State) -> None:
+    """Go on with a warm start after `step` optimizer steps; see `Imitation.load_state`."""
+    imitation_of(learner).load_state(step, state)
+
+
+def advance_imitation(learner: Learner, steps: int, on_step: OnStep | None = None) -> None:
+    """Do the next optimizer steps of a warm start; see `Imitation.advance`."""
+    imitation_of(learner).advance(steps, on_step)
+
+
+def end_imitation(learner: Learner) -> dict[str, float]:
+    """End a warm start, and return its statistics; see `Imitation.end`."""
+    stats = imitation_of(learner).end()
+    learner.work = None
+    return stats
 
 
 @contextmanager
@@ -156,12 +303,6 @@ def interruptible(model: torch.nn.Module) -> Iterator[None]:
             hook.remove()
 
 
-def _reached(losses: Sequence[float], window: int, target: float) -> bool:
-    """Whether the mean loss over the last `window` steps is at most the target."""
-    recent = [loss for loss in losses[-max(1, window) :] if math.isfinite(loss)]
-    return len(losses) >= window and bool(recent) and sum(recent) / len(recent) <= target
-
-
 def imitation_steps(
     lengths: NDArray[np.int64], section: ImitationSection, seed: int
 ) -> list[tuple[int, NDArray[np.int64]]]:
@@ -185,26 +326,6 @@ def _steps(lengths: NDArray[np.int64], budget: int, rng: np.random.Generator) ->
     order = rng.permutation(len(lengths))
     step = (np.cumsum(lengths[order]) - 1) // budget
     return np.split(order, np.flatnonzero(np.diff(step)) + 1)
-
-
-def _step(
-    learner: Learner,
-    batch: Batch,
-    optimizer: torch.optim.Optimizer,
-    backward: Callable[[Learner, Batch, int], float],
-    micro_tokens: int,
-    grad_clip: float,
-) -> float:
-    """Do one optimizer step unless it is not finite; return the mean loss per answer token."""
-    answer_tokens = max(1, int((batch.mask & (batch.turn >= 0)).sum()))
-    total = learner.scorer.within_memory(partial(backward, learner, batch), batch, micro_tokens)
-    trained = [p for p in learner.model.parameters() if p.requires_grad]
-    norm = clip_gradient(trained, grad_clip)
-    finite = math.isfinite(total) and math.isfinite(norm)
-    if finite:
-        optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return total / answer_tokens if finite else float("nan")
 
 
 def _accumulate(name: str, learner: Learner, batch: Batch, micro_tokens: int) -> float:

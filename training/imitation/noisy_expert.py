@@ -56,18 +56,23 @@ class NoisyDemonstrator(SamplerWrapper):
         self._earlier: dict[str, dict[str, None]] = {}
         self._seen: dict[str, list[str]] = {}
         self.mistakes: set[tuple[str, int]] = set()
+        self._turns: dict[str, list[int]] = {}  # the same by episode, until they are asked for
 
     async def sample(self, request: Request) -> Completion:
         """Return the inner sampler's answer, or a mistake; the draw depends on episode and turn alone."""
         completion = await self._player.sample(request)
         if self._player.guessed(request):
-            self.mistakes.add((request.episode, request.turn))  # it had no plan, so this is not worth imitating
+            self._note(request)  # it had no plan, so this is not worth imitating
         action = self._mistake(request, completion.text)
         if action is None:
             return completion
         self._player.replan(request.episode)  # from where the mistake leads
-        self.mistakes.add((request.episode, request.turn))
+        self._note(request)
         return replace(completion, text=self._parser_of(request).write(action))
+
+    def _note(self, request: Request) -> None:
+        self.mistakes.add((request.episode, request.turn))
+        self._turns.setdefault(request.episode, []).append(request.turn)
 
     def _parser_of(self, request: Request) -> Parser:
         return look_up(PARSERS, request.parser) if request.parser else self._parser
@@ -94,6 +99,10 @@ class NoisyDemonstrator(SamplerWrapper):
     def notes(self) -> set[tuple[str, int]]:
         """Return the mistakes, for the process that this one was forked from."""
         return self.mistakes
+
+    def notes_of(self, episode: str) -> set[tuple[str, int]]:
+        """Return the mistakes of an episode that is over."""
+        return {(episode, turn) for turn in self._turns.pop(episode, ())}
 
     def add_notes(self, notes: set[tuple[str, int]]) -> None:
         """Add the mistakes of a copy."""

@@ -1,17 +1,16 @@
 """The warm start: the policy is loaded or newly built, and trained on demonstrations.
 
-A warm start that was interrupted is started again.
+An interrupted warm start continues with the demonstrations that were played and the checkpoint of an optimizer step. It
+ends with the same weights as one that was not interrupted, bit for bit on a CPU, except where a model demonstrates: the
+rounding of its answers depends on the batches in which they are computed.
 """
 
-import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from turncredit.agents.models.model_folder import find_model, load_tokenizer
-from turncredit.agents.vision.image_reader import reader_of
 from turncredit.training.config.agents import MakeAgent
 from turncredit.training.config.sections import ImitationSection, PolicySection, SamplerSection, TrainSection
 from turncredit.training.config.seeds import Seeds
@@ -19,15 +18,13 @@ from turncredit.training.engine.engine_weights import check_engine_model, check_
 from turncredit.training.engine.first_prompts import FirstPrompts, check_context
 from turncredit.training.imitation.demonstration_source import DemonstrationSource
 from turncredit.training.imitation.demonstrations import Demonstrations
-from turncredit.training.imitation.imitation import demonstration_batch, imitate, imitation_steps
+from turncredit.training.imitation.imitation_run import ImitationRun
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.make_learner import LearnerFactory, load_trainable
 from turncredit.training.learner.policy import build_policy
-from turncredit.training.run_folder.checkpoint import require_whole
+from turncredit.training.run_folder.checkpoint import Restored, require_whole
 from turncredit.training.run_folder.events import Reporter
-
-EVENTS = 0.02
-"""Share of the warm start's optimizer steps between two events."""
+from turncredit.training.run_folder.warm_start_recovery import WarmStartRecovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +42,7 @@ class WarmStart:
         prompts: first prompts of the run, which have to fit into the policy's context.
         make_learner: makes the learner around the policy.
         report: receives events "imitation" and ticks "demonstrations", "imitation".
+        recovery: keeps demonstrations and finished optimizer steps.
     """
 
     policy: PolicySection
@@ -57,28 +55,53 @@ class WarmStart:
     prompts: FirstPrompts
     make_learner: LearnerFactory
     report: Reporter
+    recovery: WarmStartRecovery
 
-    def learner(self) -> Learner:
+    def learner(self, restored: Restored | None = None) -> Learner:
         """Return the learner as it is before reinforcement learning.
 
+        Args:
+            restored: the checkpoint that the warm start is continued from; None: it begins.
+
         Raises:
-            TrainingError: the policy cannot be read, or no demonstration can be used.
+            TrainingError: the policy cannot be read, no demonstration can be used, or they have changed since.
         """
         torch.manual_seed(self.seeds.of("torch"))
-        learner = self._load() if self.policy.model else None
+        learner = self._load() if self.policy.model and restored is None else None
         if not self.imitation.episodes:
             assert learner is not None, "prepare() requires a policy or demonstrations"
             return learner
         started = time.perf_counter()
-        self.report.begin(f"collecting {self.imitation.episodes} demonstrations by {self.imitation.demonstrator}")
-        tasks = self.source.environments.stream(self.seeds.of("demonstrated"))
-        chosen = tasks.next(self.imitation.episodes)
-        demonstrations = self.source.demonstrate(chosen, self.report.counting("demonstrations", len(chosen)))
-        if demonstrations.left_out:
+        demonstrations = self._demonstrations()
+        if restored is not None:
+            learner = self.make_learner(restored.model, restored.tokenizer)
+        elif demonstrations.left_out:
             self.report.note(demonstrations.left_out)
         learner = learner or self._build(demonstrations)
-        self._imitate(learner, demonstrations, started)
+        imitate = ImitationRun(
+            section=self.imitation,
+            train=self.train,
+            context=self.policy.context,
+            seed=self.seeds.of("imitation"),
+            agents=self.agents,
+            report=self.report,
+            recovery=self.recovery,
+        )
+        imitate(learner, demonstrations, started, restored)
         return learner
+
+    def _demonstrations(self) -> Demonstrations:
+        """Return the demonstrations, of which only those are played that were not before."""
+        count, by = self.imitation.episodes, self.imitation.demonstrator
+        tasks = self.source.environments.stream(self.seeds.of("demonstrated")).next(count)
+        with self.recovery.demonstrations as file:
+            done = len(file.trajectories) if self.source.played else 0
+            if file.complete:
+                self.report.begin(f"reading {done:,} demonstrations by {by}")
+                return self.source.demonstrate(tasks, None, file)
+            before = f", of which {done:,} were played before" if done else ""
+            self.report.begin(f"collecting {count:,} demonstrations by {by}{before}")
+            return self.source.demonstrate(tasks, self.report.counting("demonstrations", count, done), file)
 
     def _load(self) -> Learner:
         folder = find_model(self.policy.model)
@@ -107,59 +130,3 @@ class WarmStart:
         )
         check_context(self.prompts, self.agents(tokenizer), tokenizer, model.config)
         return self.make_learner(model, tokenizer)
-
-    def _imitate(self, learner: Learner, demonstrations: Demonstrations, started: float) -> None:
-        context, trajectories = self.policy.context, demonstrations.trajectories
-        self.report.begin(f"tokenizing {len(trajectories)} demonstrations")
-        groups, advantages = demonstrations.tokenized(self.agents(learner.tokenizer), learner.tokenizer, context)
-        observations = self.imitation.observation_weight
-        reader = reader_of(learner.tokenizer)
-        batch = demonstration_batch(
-            groups,
-            advantages,
-            context=context,
-            observations=observations,
-            placeholder=None if reader is None else reader.token,
-        )
-        self.report.event(
-            "imitation",
-            0,
-            demonstrations=len(trajectories),
-            won=sum(trajectory.won for trajectory in trajectories),
-            turns=sum(len(trajectory.turns) for trajectory in trajectories) / len(trajectories),
-            tokens=batch.size,
-            longest=int(batch.lengths.max()),
-            vocabulary=len(learner.tokenizer),
-            **learner.sizes,
-            seconds=time.perf_counter() - started,
-        )
-        seed = self.seeds.of("imitation")
-        steps = (rows for _, rows in imitation_steps(batch.lengths, self.imitation, seed))
-        stats = learner.on_all_ranks(
-            imitate,
-            learner.dealt(batch, steps),
-            self.imitation,
-            micro_tokens=self.train.micro_batch.tokens,
-            grad_clip=self.train.optimizer.grad_clip,
-            weight_decay=self.train.optimizer.weight_decay,
-            seed=seed,
-            here={"on_step": _step_events(self.report)},
-        )
-        self.report.event("imitation", 0, **stats)
-
-
-def _step_events(report: Reporter) -> Callable[[dict[str, float]], None]:
-    """Return a callback for every optimizer step: it ticks, and now and then reports the mean loss."""
-    losses: list[float] = []
-
-    def stepped(event: dict[str, float]) -> None:
-        step, steps = int(event["step"]), int(event["steps"])
-        report.tick("imitation", step, steps, loss=event["loss"])
-        losses.append(event["loss"])
-        if step == steps or step % max(1, round(steps * EVENTS)) == 0:
-            finite = [loss for loss in losses if math.isfinite(loss)]
-            loss = sum(finite) / len(finite) if finite else math.nan
-            report.event("imitation", 0, step=step, steps=steps, loss=loss, lr=event["lr"])
-            losses.clear()
-
-    return stepped

@@ -8,17 +8,22 @@ from contextlib import contextmanager
 
 from turncredit.processes.endings import ENDINGS, is_repeated, stop_once
 
+_holding = False
+"""Whether a block is under way."""
+
 
 @contextmanager
 def uninterrupted(work: str = "") -> Iterator[None]:
     """Delay Ctrl-C, and the signals that do the same, until the block is done; a second one interrupts at once.
 
-    SIGTERM and SIGHUP that the program `turncredit` receives again are the same request.
+    SIGTERM and SIGHUP that the program `turncredit` receives again are the same request. A block inside another one
+    interrupts nothing: what the outer one encloses is not done by halves either.
 
     Args:
         work: what is done, where it may take long: the first signal is answered with a sentence on standard error.
     """
-    if threading.current_thread() is not threading.main_thread():
+    global _holding
+    if _holding or threading.current_thread() is not threading.main_thread():
         yield
         return
     pressed = 0
@@ -40,9 +45,11 @@ def uninterrupted(work: str = "") -> Iterator[None]:
     handlers = {number: handler for number, handler in handlers.items() if handler in (before, stop_once)}
     for number in handlers:
         signal.signal(number, hold)
+    _holding = True
     try:
         yield
     finally:
+        _holding = False
         for number, handler in handlers.items():
             signal.signal(number, handler)
     if pressed:

@@ -109,6 +109,8 @@ class Learner:
         self._reference: TokenScorer | FrozenAdapter | None = None
         self.peak = 0.0
         """FLOP/s that the device of one rank can reach, against which mfu is measured; 0: not known."""
+        self.work: object | None = None
+        """What functions that all ranks call keep from one call to the next; None: nothing is under way."""
 
     @property
     def scorer(self) -> TokenScorer:

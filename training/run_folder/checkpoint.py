@@ -43,6 +43,7 @@ from turncredit.training.learner.policy import (
     vocabulary_fingerprint,
 )
 from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
+from turncredit.training.run_folder.warm_start_progress import checkpoint_folders
 from turncredit.training.states import State
 
 MANIFEST = "manifest.json"
@@ -157,9 +158,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Return the iterations with a checkpoint, oldest first; a checkpoint may still turn out to be incomplete."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if re.fullmatch(r"\d{6,}", path.name))
+        return [int(path.name) for path in checkpoint_folders(self.folder)]
 
     def path(self, step: int) -> Path:
         """Return the folder of a checkpoint."""
@@ -215,8 +214,9 @@ class Checkpoints:
             whole = {**state, "version": VERSION, "step": step, "vocabulary": vocabulary_fingerprint(tokenizer)}
             write_json(part / "state.json", whole, indent=2)
             wait = None if save_shards is None else save_shards(part)
-            self._writing = Writing(step, part, self.path(step), partial(save_weights, model, part), wait)
-            self._writing.begin(background=background)
+            writing = Writing(step, part, self.path(step), partial(save_weights, model, part), wait)
+            writing.begin(background=background)  # nobody waits for one that Ctrl-C has cut short here
+            self._writing = writing
 
     def finish(self, *, wait: bool = True) -> Path | None:
         """Return the checkpoint that was begun if it is whole now, and remove the oldest ones beyond `keep`.

@@ -61,9 +61,9 @@ class Reporter:
         if self._listener is not None:
             self._listener({"phase": "begin", "text": escaped(step), "waits": waits})
 
-    def counting(self, activity: str, total: int) -> "EpisodeCount":
-        """Return a callback that counts finished episodes out of `total`."""
-        count = EpisodeCount(self, activity, total)
+    def counting(self, activity: str, total: int, done: int = 0) -> "EpisodeCount":
+        """Return a callback that counts finished episodes out of `total`, of which some are done already."""
+        count = EpisodeCount(self, activity, total, done)
         count.show()
         return count
 

@@ -8,9 +8,11 @@ RUN/metrics.jsonl       one event per line
 RUN/before.json         evaluation after the warm start          RUN/after.json     after training
 RUN/evaluations/        all evaluations, by iteration            RUN/trajectories/  all episodes, by iteration
 RUN/checkpoints/        see the module checkpoint                RUN/.lock          held while a process trains
+RUN/imitation/          an unfinished warm start: see the module warm_start_recovery
 RUN/final/              with LoRA: the trained model, with its adapter added to the weights
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from turncredit.agents.files.json_files import write_json, write_text
@@ -19,9 +21,10 @@ from turncredit.training.config.differences import differences
 from turncredit.training.config.run import Run
 from turncredit.training.errors import ConfigError, RunExists
 from turncredit.training.preflight.effects import effective_toml
+from turncredit.training.run_folder.warm_start_progress import FOLDER, find_progress
 from turncredit.training.versions import describe
 
-REMAINS = ("metrics.jsonl", "checkpoints", "before.json", "after.json", "plan.json")
+REMAINS = ("metrics.jsonl", "checkpoints", "imitation", "before.json", "after.json", "plan.json")
 """What a folder holds that belongs to a run, or to an ablation."""
 MAY_CHANGE = (
     "output",
@@ -47,6 +50,18 @@ MAY_CHANGE = (
     "cluster.learners",
     "cluster.cpus",
 )
+DEMONSTRATED = (
+    "seed",
+    "env",
+    "agent",
+    "train.distinct_tasks",
+    "imitation.episodes",
+    "imitation.demonstrator",
+    "imitation.distinct_tasks",
+    "imitation.env",
+    "imitation.hinted",
+)
+"""What demonstrations depend on: once some are played, it may not change; all else may until they are imitated."""
 
 
 def begin(folder: Path, run: Run, policy: ModelFolder | None = None) -> None:
@@ -73,8 +88,8 @@ def check_resumable(folder: Path, run: Run) -> None:
 
     Raises:
         RunExists: the folder holds no run, or one that lost its checkpoints.
-        ConfigError: a key has changed that would make it another run, or there are more iterations
-            than train.iterations.
+        ConfigError: a key has changed that would make it another run or another warm start, or there are more
+            iterations than train.iterations.
     """
     if not (folder / "run.toml").exists():
         _refuse_remains(folder)
@@ -82,14 +97,16 @@ def check_resumable(folder: Path, run: Run) -> None:
     from turncredit.training.run_folder.checkpoint import Checkpoints
 
     steps = Checkpoints(folder / "checkpoints").steps()
-    changed = [key for key in differences(Run.load(folder / "run.toml"), run) if not _may_change(key)]
+    changed = [key for key in differences(Run.load(folder / "run.toml"), run) if not _is_in(MAY_CHANGE, key)]
     left = [name for name in ("before.json", "evaluations", "trajectories") if (folder / name).exists()]
     if left and not steps:
         raise RunExists(
             f"{folder} has no checkpoint, but {', '.join(left)} of its training; it cannot be continued: "
             "choose another output"
         )
-    if changed and steps:  # else the warm start begins again
+    if not steps:
+        _require_same_warm_start(folder, changed)
+    elif changed:
         raise ConfigError(
             f"{', '.join(changed)} changed since the run in {folder} was started; a resumed run may only change "
             f"{', '.join(MAY_CHANGE)}"
@@ -102,8 +119,24 @@ def check_resumable(folder: Path, run: Run) -> None:
     _write_run(folder, run)
 
 
-def _may_change(key: str) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)
+def _require_same_warm_start(folder: Path, changed: Sequence[str]) -> None:
+    """Refuse changes that what is kept of a warm start does not allow; without any, it begins again with them.
+
+    Raises:
+        ConfigError: it names the keys, and how to begin again.
+    """
+    progress = find_progress(folder)
+    if progress is not None and not progress.step:
+        changed = [key for key in changed if _is_in(DEMONSTRATED, key)]
+    if changed and progress is not None:
+        raise ConfigError(
+            f"{', '.join(changed)} changed since the warm start in {folder} was begun, which is at {progress}; "
+            f"continue it without the change, or begin again: remove {folder / FOLDER}, or choose another output"
+        )
+
+
+def _is_in(names: Sequence[str], key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
 def _write_run(folder: Path, run: Run) -> None:

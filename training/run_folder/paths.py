@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from turncredit.agents.errors import StoreError
 from turncredit.training.errors import CheckpointError, ConfigError
+from turncredit.training.run_folder.warm_start_progress import find_progress
 
 if TYPE_CHECKING:
     from turncredit.training.config.run import Run
@@ -133,7 +134,9 @@ def _choices(folder: Path) -> str:
     checkpoints = _checkpoints(folder)
     intact = [checkpoint for checkpoint in checkpoints if verify(checkpoint) is None]
     if not checkpoints:
-        return f"{folder} holds no checkpoint yet: its warm start was not finished (turncredit train {folder} --resume)"
+        progress = find_progress(folder)
+        at = "was not finished" if progress is None else f"is at {progress}"
+        return f"{folder} holds no checkpoint yet: its warm start {at} (turncredit train {folder} --resume)"
     if not intact:
         return f"{folder} holds no intact checkpoint; damaged: {', '.join(path.name for path in checkpoints)}"
     names = [f"{path.name}{' (the warm start)' if int(path.name) == 0 else ''}" for path in intact]
@@ -164,7 +167,9 @@ def trajectory_file(path: Path, iteration: int | None = None) -> Path:
 
     files = iteration_files(path / "trajectories" if (path / "trajectories").is_dir() else path)
     if not files:
-        raise StoreError(f"{path} holds no trajectories; expected a run folder or a .jsonl file")
+        progress = find_progress(path)
+        reason = "expected a run folder or a .jsonl file" if progress is None else f"its warm start is at {progress}"
+        raise StoreError(f"{path} holds no trajectories; {reason}")
     if iteration is not None and iteration not in files:
         raise StoreError(f"{path} has no trajectories of iteration {iteration}; it has {min(files)} to {max(files)}")
     if iteration is not None:

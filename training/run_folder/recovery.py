@@ -1,49 +1,36 @@
 """Recovery of a run: checkpoints at the boundaries between iterations, resuming, and Ctrl-C.
 
 A finished iteration is a boundary: weights, optimizer, task sampler, the credit rule's state and the size of the
-metrics file belong together there, and only there is anything saved.
+metrics file belong together there, and only there is anything saved. A warm start has boundaries of its own
+(`turncredit.training.run_folder.warm_start_recovery`).
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from turncredit.agents.files.folder_lock import check_lock
 from turncredit.agents.models.lora_folders import read_adapter
-from turncredit.training.config.run import Run
 from turncredit.training.config.sections import CheckpointsSection, PolicySection
-from turncredit.training.errors import CheckpointError
+from turncredit.training.errors import TrainingError
 from turncredit.training.learner.interruption import uninterrupted
 from turncredit.training.learner.learner import Learner
-from turncredit.training.learner.make_learner import LearnerFactory, load_trained
+from turncredit.training.learner.make_learner import load_trained
 from turncredit.training.learner.policy import vocabulary_fingerprint
-from turncredit.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states, write_merged
+from turncredit.training.run_folder.boundaries import SavedWork, start_checkpoint
+from turncredit.training.run_folder.checkpoint import Checkpoints, Restored, write_merged
 from turncredit.training.run_folder.events import Reporter
-from turncredit.training.run_folder.loggers import Logger, open_loggers
-from turncredit.training.run_folder.metrics import (
-    METRICS,
-    MetricsWriter,
-    event_numbers,
-    missing_iterations,
-    read_events,
-    size_until,
-    stored_events,
-)
 from turncredit.training.run_folder.trajectory_pruning import prune_trajectories
+from turncredit.training.run_folder.warm_start_progress import find_progress
+from turncredit.training.run_folder.warm_start_recovery import WarmStartRecovery
 from turncredit.training.states import State
 
 
-class Recoverable(Protocol):
+class Recoverable(SavedWork, Protocol):
     """What is saved and restored: a training loop."""
-
-    learner: Learner
-    step: int
-
-    def state(self) -> State:
-        """Return what a checkpoint keeps beside weights and learner, as JSON can hold it."""
 
     def load_state(self, step: int, state: State) -> None:
         """Continue after `step` iterations with what `state` returned then."""
@@ -108,6 +95,7 @@ class Recovery:
         self.folder, self.section, self.reference, self.report = folder, section, reference, report
         self._iterations, self._oldest = iterations, oldest
         self.checkpoints = Checkpoints(folder / "checkpoints", keep=section.keep)
+        self.warm_start = WarmStartRecovery(folder, report, keep=section.keep)
         self._loop: Recoverable | None = None
         self._boundary: State | None = None  # None while weights and counters do not belong together
         self._settled = True  # whether all that has to be complete before a checkpoint is
@@ -126,6 +114,7 @@ class Recovery:
             self.reference.keep(learner)
             self._mark(loop)
             self.save(loop)
+            self.warm_start.remove()
         self.reference.give_to(learner)
 
     def resume(self, loop: Recoverable, restored: Restored) -> None:
@@ -133,6 +122,7 @@ class Recovery:
         loop.load_state(restored.step, restored.state)
         self._saved = restored.step
         self._mark(loop)
+        self.warm_start.remove()
         for text in restored.skipped:
             self.report.event("note", restored.step, text=text)
         self.report.tick("resumed", restored.step, self._iterations)
@@ -192,10 +182,7 @@ class Recovery:
         with uninterrupted():
             if self._saved != loop.step and self._boundary is not None:
                 self._finish()
-                learner = loop.learner
-                parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
-                background = learner.ranks is not None
-                self.checkpoints.start(loop.step, *parts, learner.save_shards, background=background)
+                start_checkpoint(self.checkpoints, loop, self._boundary)
                 self._saved = loop.step
             self._finish(wait=wait)
 
@@ -216,6 +203,7 @@ class Recovery:
 
     def close(self) -> None:
         """Wait for a checkpoint that is being written."""
+        self.warm_start.close()
         self.checkpoints.close()
 
     @contextmanager
@@ -232,7 +220,7 @@ class Recovery:
 
         Half an iteration is dropped. A run whose groups are taken in order first waits for those in play, or what it
         goes on with would not be the same. If a second Ctrl-C cuts this or an update short, there is nothing to save,
-        and the last checkpoint is the newest.
+        and the last checkpoint is the newest. A warm start is saved after its last optimizer step.
         """
         with uninterrupted():
             self._finish()
@@ -247,98 +235,25 @@ class Recovery:
                 self.save(self._loop)
         step = self.newest
         if step is None:
-            self.report.event(
-                "note", 0, text=f"{reason}; the warm start was not finished, and --resume starts it again"
-            )
+            self._stopped_warm_start(reason)
             return None
         self.report.event("note", step, text=f"{reason}; --resume continues from iteration {step}")
         return self.checkpoints.path(step)
+
+    def _stopped_warm_start(self, reason: str) -> None:
+        """Save the warm start, and report how far it came."""
+        lost = ""
+        try:
+            self.warm_start.save()
+        except TrainingError as error:
+            lost = f"; its last steps are not saved ({error})"
+        progress = find_progress(self.folder)
+        ahead = "the warm start was not finished, and --resume starts it again"
+        if progress is not None:
+            ahead = f"--resume continues the warm start from {progress}"
+        self.report.event("note", 0, text=f"{reason}; {ahead}{lost}")
 
     def _mark(self, loop: Recoverable) -> None:
         """Remember the boundary that the loop has reached."""
         self._loop = loop
         self._boundary = {**loop.state(), "metrics_size": self.report.metrics.tell()}
-
-
-def find_restart(folder: Path, policy: PolicySection, steps: int) -> Restored | None:
-    """Return the newest complete checkpoint, and remove what was written after it; None if there is none yet.
-
-    Args:
-        folder: folder of the run.
-        policy: the `[policy]` section, which says how the model of a checkpoint is loaded.
-        steps: number of iterations of the whole run.
-
-    Raises:
-        CheckpointError: no checkpoint is complete, or it was written by another version.
-    """
-    checkpoints = Checkpoints(folder / "checkpoints")
-    if not checkpoints.steps():
-        return None  # the run ended during the warm start, which is started again
-    restored = checkpoints.load(load=partial(load_trained, policy))
-    missing = {"tasks", "metrics_size"} - restored.state.keys()
-    if missing:
-        raise CheckpointError(
-            f"{restored.folder} was written by another version of turncredit: it lacks {min(missing)}"
-        )
-    if not _complete(folder, restored.step, steps):
-        numbers = {"trajectories": restored.step, "sampling": restored.step, "evaluations": restored.step - 1}
-        for name, last in numbers.items():
-            for path in (folder / name).glob("*"):
-                number = path.name.partition(".")[0]
-                if number.isdecimal() and int(number) > last:
-                    path.unlink()
-        if lost := _lost_events(folder / METRICS, restored):
-            restored = replace(restored, skipped=(*restored.skipped, lost))
-    return restored
-
-
-def _lost_events(path: Path, restored: Restored) -> str:
-    """Return what is wrong with the metrics that a checkpoint continues; empty if they are whole."""
-    events, problems = stored_events(path)
-    if path.is_file() and path.stat().st_size >= restored.state["metrics_size"]:
-        problems = []  # they are of lines after the checkpoint, which go anyway
-    if lost := missing_iterations(events, restored.step):
-        problems.append(f"{METRICS} lacks {len(lost)} of the {restored.step} iterations before the checkpoint")
-    return "; ".join(problems)
-
-
-def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
-    """Return the writer of the metrics, which are cut to their size at the checkpoint."""
-    size: int | None = 0
-    purge: int | None = 0
-    if restored is not None and _complete(run.folder, restored.step, run.train.iterations):
-        size = purge = None
-    elif restored is not None:
-        size, purge = restored.state["metrics_size"], restored.step + 1
-    path = run.folder / METRICS
-    if size and restored is not None and path.is_file() and path.stat().st_size < size:  # a part was lost
-        size = size_until(path, restored.step)
-    loggers = _open_loggers(run, path, purge) if run.loggers.names else ()
-    return MetricsWriter(path, size=size, loggers=loggers)
-
-
-def _open_loggers(run: Run, metrics: Path, purge: int | None) -> list[Logger]:
-    sent = {(name, event["iteration"]) for event in read_events(metrics) for name in event_numbers(event)}
-    return open_loggers(
-        run.loggers.names,
-        run.folder,
-        name=run.name,
-        project=run.loggers.project,
-        config=run.model_dump(),
-        purge=purge,
-        sent=frozenset(sent),
-    )
-
-
-def restore_learner(restored: Restored, make_learner: LearnerFactory, reference: ReferencePolicy) -> Learner:
-    """Return the learner that a checkpoint holds, with the random states of that moment."""
-    learner = make_learner(restored.model, restored.tokenizer)
-    learner.load_state(restored.trainer, restored.folder)
-    restore_random_states(restored.trainer)
-    reference.give_to(learner)
-    return learner
-
-
-def _complete(folder: Path, step: int, steps: int) -> bool:
-    """Whether a run of `steps` iterations is finished, its last evaluation included."""
-    return step >= steps and (folder / "after.json").exists()
