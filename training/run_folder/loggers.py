@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from turncredit.agents.files.json_files import write_json
+from turncredit.installation import needs
 from turncredit.tools.bounded_input import read_json
 from turncredit.training.errors import TrainingError
 from turncredit.training.run_folder.sample_episodes import SampleEpisode
@@ -194,7 +195,7 @@ class GuardedLogger:
             self._logger = open_logger()
         except ModuleNotFoundError as error:
             raise TrainingError(
-                f"the logger {name} needs {error.name}, which is not installed: pip install 'turncredit[log]'"
+                needs(f"the logger {name} needs {error.name}, which is not installed", "log")
             ) from error
         except Exception as error:  # each package has its own exceptions
             self._switch_off(error)
