@@ -57,7 +57,7 @@ $(STAMP): EXTRA = dev
 $(DEMO_STAMP): EXTRA = train
 $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turncredit needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
-	$(call SAY,turncredit[$(EXTRA)],$(VENV),a minute where the downloads are quick)
+	$(call SAY,turncredit with the extra $(EXTRA),$(VENV),a minute where the downloads are quick)
 	@scripts/install $(VENV) -e ".[$(EXTRA)]"
 	@touch $@ $(DEMO_STAMP)
 
