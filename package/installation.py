@@ -31,7 +31,7 @@ from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-__all__ = ["MissingPackage", "PackageOrigin", "installation_command", "needs", "origin"]
+__all__ = ["MissingPackage", "PackageOrigin", "distribution", "installation_command", "needs", "origin"]
 
 NAME: Final = "turncredit"
 _HERE: Final = Path(__file__).resolve().parent
@@ -98,7 +98,7 @@ def _origin(package: Path) -> PackageOrigin:
     """Return the origin of the package whose modules lie in a folder."""
     if package.name == "package" and (package.parent / "pyproject.toml").is_file():
         return PackageOrigin("checkout", str(package.parent))
-    address = _direct_address(package.parent)
+    address = _direct_address(_distribution(package.parent))
     if address is None:
         return PackageOrigin("index")
     url = str(address.get("url", ""))
@@ -112,19 +112,23 @@ def _origin(package: Path) -> PackageOrigin:
     return PackageOrigin("folder" if "dir_info" in address else "file", url2pathname(urlsplit(url).path))
 
 
-def _direct_address(site: Path) -> dict[str, object] | None:
-    """Return what installers note of a package that came from no index (PEP 610), or None.
+def distribution() -> metadata.Distribution | None:
+    """Return the installed distribution of the package that runs; None for a checkout."""
+    return _distribution(_HERE.parent)
 
-    Args:
-        site: the folder in which the package lies; a distribution elsewhere is another one.
-    """
-    for distribution in metadata.distributions(name=NAME, path=[str(site)]):
-        try:
-            table = json.loads(distribution.read_text("direct_url.json") or "null")
-        except ValueError:
-            return None
-        return table if isinstance(table, dict) else None
-    return None
+
+def _distribution(site: Path) -> metadata.Distribution | None:
+    """Return the distribution in the folder in which the package lies; one elsewhere is another one."""
+    return next(iter(metadata.distributions(name=NAME, path=[str(site)])), None)
+
+
+def _direct_address(installed: metadata.Distribution | None) -> dict[str, object] | None:
+    """Return what installers note of a package that came from no index (PEP 610), or None."""
+    try:
+        table = json.loads((installed.read_text("direct_url.json") if installed else None) or "null")
+    except ValueError:
+        return None
+    return table if isinstance(table, dict) else None
 
 
 def _pip() -> str:
@@ -160,18 +164,19 @@ def _version() -> str:
 
 def _packages(extras: tuple[str, ...]) -> list[str]:
     """Return the packages of extras, as the metadata of the installed package lists them."""
+    installed = distribution()
+    lines = (installed.requires if installed else None) or []
     listed: list[str] = []
     pending = list(extras)
     for extra in pending:  # which grows by the extras that an extra names
-        for distribution in metadata.distributions(name=NAME, path=[str(_HERE.parent)]):
-            for line in distribution.requires or ():
-                requirement, _, marker = line.partition(";")
-                if (match := _EXTRA.search(marker)) is None or match[1] != extra:
-                    continue
-                if own := _OWN.match(requirement):
-                    pending += [name.strip() for name in own[1].split(",") if name.strip() not in pending]
-                elif requirement.strip() not in listed:
-                    listed.append(requirement.strip())
+        for line in lines:
+            requirement, _, marker = line.partition(";")
+            if (match := _EXTRA.search(marker)) is None or match[1] != extra:
+                continue
+            if own := _OWN.match(requirement):
+                pending += [name.strip() for name in own[1].split(",") if name.strip() not in pending]
+            elif requirement.strip() not in listed:
+                listed.append(requirement.strip())
     return listed or [f"{NAME}[{','.join(extras)}]=={_version()}"]
 
 
