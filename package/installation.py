@@ -99,9 +99,9 @@ def _origin(package: Path) -> PackageOrigin:
     if package.name == "package" and (package.parent / "pyproject.toml").is_file():
         return PackageOrigin("checkout", str(package.parent))
     address = _direct_address(_distribution(package.parent))
-    if address is None:
+    url = str((address or {}).get("url") or "")
+    if address is None or not url:
         return PackageOrigin("index")
-    url = str(address.get("url", ""))
     if "vcs_info" in address:
         facts = address["vcs_info"]
         commit = facts.get("commit_id") if isinstance(facts, dict) else None
