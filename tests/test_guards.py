@@ -195,7 +195,9 @@ def test_every_row_of_the_table_of_threats_has_a_test() -> None:
 
 
 WRITTEN = (*FOLDERS, "benchmarks", "docs", "examples", "scripts", "tests", ".ci")
-BY_NAME = re.compile(r"""(?:pip|uv) (?:install|add)\b[^\n|#`]*?['" ]turncredit\b(?!-)|turncredit\[(?=[a-z{$])(?![^\]\n]*\] @ )""")
+BY_NAME = re.compile(
+    r"""(?:pip|uv) (?:install|add)\b[^\n|#`]*?['" ]turncredit\b(?!-)|turncredit\[(?=[a-z{$])(?![^\]\n]*\] @ )"""
+)
 """An installation from an index by the name, or the name with extras that no address follows."""
 SAYS_IT = {
     "package/installation.py": "the one function that makes the command",
