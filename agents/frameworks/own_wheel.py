@@ -94,7 +94,7 @@ def _pack(installed: metadata.Distribution, folder: Path) -> Path:
             if facts and path.name in _INSTALLERS:
                 record = str(path.parent / "RECORD")
                 continue
-            data = path.locate().read_bytes()
+            data = Path(str(path.locate())).read_bytes()
             archive.writestr(_entry(path), data)
             rows.append((str(path), f"sha256={_digest(data)}", len(data)))
         text = io.StringIO()
