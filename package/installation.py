@@ -31,7 +31,7 @@ from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-__all__ = ["MissingPackage", "PackageOrigin", "distribution", "installation_command", "needs", "origin"]
+__all__ = ["MissingPackage", "PackageOrigin", "distribution", "installation_command", "needs", "origin", "version"]
 
 NAME: Final = "turncredit"
 _HERE: Final = Path(__file__).resolve().parent
@@ -138,7 +138,7 @@ def _pip() -> str:
 def _words(source: PackageOrigin, extras: str) -> str:
     """Return what the installer is told to install."""
     if source.kind == "index":
-        return _quoted(f"{NAME}{extras}=={_version()}")
+        return _quoted(f"{NAME}{extras}=={version()}")
     if source.kind == "address":
         return _quoted(f"{NAME}{extras} @ {source.location}")
     path = _shown(Path(source.location))
@@ -156,7 +156,8 @@ def _shown(path: Path) -> str:
     return f"./{path.relative_to(here)}" if path.is_relative_to(here) else str(path)
 
 
-def _version() -> str:
+def version() -> str:
+    """Return the version of the package that runs."""
     from turncredit import __version__
 
     return __version__
@@ -177,7 +178,7 @@ def _packages(extras: tuple[str, ...]) -> list[str]:
                 pending += [name.strip() for name in own[1].split(",") if name.strip() not in pending]
             elif requirement.strip() not in listed:
                 listed.append(requirement.strip())
-    return listed or [f"{NAME}[{','.join(extras)}]=={_version()}"]
+    return listed or [f"{NAME}[{','.join(extras)}]=={version()}"]
 
 
 def _quoted(text: str) -> str:

@@ -18,13 +18,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from turncredit import __version__
 from turncredit.agents.errors import EnvFailure
 from turncredit.envs import EnvError, make
+from turncredit.installation import version
 
 __all__ = ["OpenEnvPackage"]
 
-_PINNED = f"turncredit[openenv]=={__version__}"
+_PINNED = f"turncredit[openenv]=={version()}"
 _EPISODE_ACTIONS = 100
 """The most that OpenEnv reads of an episode."""
 

@@ -22,13 +22,12 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from turncredit import __version__
 from turncredit.agents.errors import EnvFailure
-from turncredit.installation import distribution, origin
+from turncredit.installation import distribution, origin, version
 
 __all__ = ["WHEEL", "write_wheel"]
 
-WHEEL: Final = f"turncredit-{__version__}-py3-none-any.whl"
+WHEEL: Final = f"turncredit-{version()}-py3-none-any.whl"
 """Name of the wheel."""
 
 _INSTALLERS: Final = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
