@@ -10,6 +10,8 @@
 #   make check    lint, format, types, layers
 #   make check-page  the types of the report's scripts, where npm can be had
 #   make docs     the documentation site, in site/
+#   make release-check   build a release and try it, as a user gets it; nothing is uploaded
+#   make dist REPOSITORY=https://...   what goes to an index, in dist/
 #   make bench    the benchmarks         GPU=1        let pip choose the version of torch
 
 PYTHON ?= python3
@@ -57,7 +59,7 @@ $(STAMP): EXTRA = dev
 $(DEMO_STAMP): EXTRA = train
 $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turncredit needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
-	$(call SAY,turncredit[$(EXTRA)],$(VENV),a minute where the downloads are quick)
+	$(call SAY,turncredit with the extra $(EXTRA),$(VENV),a minute where the downloads are quick)
 	@scripts/install $(VENV) -e ".[$(EXTRA)]"
 	@touch $@ $(DEMO_STAMP)
 
@@ -162,8 +164,18 @@ $(DOCS_STAMP): pyproject.toml
 	@scripts/install $(DOCS_VENV) --group docs
 	@touch $@
 
+# Where the wheel works: built from the files of the repository, installed in a fresh environment, used outside of here.
+.PHONY: release-check dist
+release-check: install
+	$(BIN)/python scripts/release.py --output build/release $(if $(SDIST_TESTS),--tests $(SDIST_TESTS))
+
+dist: install
+	@test -n "$(REPOSITORY)" || grep -q '^repository = "http' pyproject.toml || { \
+		echo "an index needs the repository: make dist REPOSITORY=https://github.com/OWNER/turncredit" >&2; exit 1; }
+	$(BIN)/python scripts/release.py $(if $(REPOSITORY),--repository $(REPOSITORY))
+
 bench: install
 	for script in household credit rollout merge; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) $(LOWEST_VENV) $(DOCS_VENV) .links .tsc .pytest_cache .mypy_cache .ruff_cache build site *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) $(LOWEST_VENV) $(DOCS_VENV) .links .tsc .pytest_cache .mypy_cache .ruff_cache build dist site *.egg-info

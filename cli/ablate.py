@@ -217,7 +217,7 @@ def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
 
 
 def ablate(
-    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or an ablation folder.")],
+    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="A run's file, an example or an ablation folder.")],
     options: Annotated[
         list[str] | None,
         typer.Argument(

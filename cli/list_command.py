@@ -12,6 +12,7 @@ import typer
 
 from turncredit.cli.console import say
 from turncredit.cli.credit_list import print_rules
+from turncredit.cli.examples import print_examples
 from turncredit.cli.objective_list import objective_rows
 from turncredit.registry import choose
 
@@ -166,6 +167,7 @@ def _keys() -> Rows:
 _KINDS: dict[str, tuple[str, Callable[[], Rows] | None]] = {
     "envs": ("environments", _envs),
     "credit": ("credit rules", None),
+    "examples": ("examples of runs, and where they lie", None),
     "transforms": ("transforms of token advantages", _transforms),
     "forks": ("rules of where episodes are forked in training", _forks),
     "task-rules": ("rules of which tasks are drawn, and how many episodes of each", _task_rules),
@@ -183,6 +185,10 @@ _KINDS: dict[str, tuple[str, Callable[[], Rows] | None]] = {
 }
 
 
+_TABLES: dict[str, Callable[[], None]] = {"credit": print_rules, "examples": print_examples}
+"""Lists that are printed as tables."""
+
+
 def list_names(
     kind: Annotated[
         str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_KINDS)}. Default: list these.")
@@ -194,7 +200,7 @@ def list_names(
         return
     rows = _KINDS[choose("list", kind, _KINDS)][1]
     if rows is None:
-        print_rules()
+        _TABLES[kind]()
     else:
         _print_rows(list(rows()))
 

@@ -23,7 +23,7 @@ GIB = 2**30
 
 
 def plan(
-    path: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or a run folder.")],
+    path: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, an example's name, or a folder.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Override keys of the file.")
     ] = None,

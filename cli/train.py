@@ -12,6 +12,7 @@ import typer
 from turncredit.cli.command_line import command, resume_command
 from turncredit.cli.console import discard_output, say, warn
 from turncredit.cli.errors import INTERRUPTED, UserError
+from turncredit.cli.examples import no_such_run, run_file
 from turncredit.cli.options import Trust
 from turncredit.cli.progress import Event, Progress, start_line
 from turncredit.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
-    """Return the run of a TOML file or of an existing run folder, with `key=value` overrides.
+    """Return the run of a TOML file, an example or an existing run folder, with `key=value` overrides.
 
     A pretrained model is prompted as its environment says, unless the file does.
 
@@ -37,13 +38,13 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
     from turncredit.training.run_folder.paths import RUN_FILE
     from turncredit.training.run_instructions import with_instructions
 
-    overrides = list(words)
+    path, overrides = run_file(path), list(words)
     if path.is_dir():
         if not (path / RUN_FILE).is_file():
             raise UserError(f"expected a TOML file or a run folder, but {path} is a folder without {RUN_FILE}")
         return _existing(path, overrides, output or path)
     if not path.is_file():
-        raise UserError(f"{path} does not exist; expected a TOML file or a run folder")
+        raise UserError(no_such_run(path))
     trust_names()  # a run's file is the user's own program, as a script is
     if output is not None:
         overrides.append(f"output={_quoted(str(output))}")
@@ -143,7 +144,7 @@ def print_outcome(outcome: TrainingResult) -> None:
 
 
 def train(
-    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or an existing run folder.")],
+    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, an example's name, or a folder.")],
     options: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Override keys of the file (`turncredit list keys`)."),

@@ -17,7 +17,7 @@ __all__ = ["line_breaks", "words", "wrapped"]
 
 _UNBROKEN = re.compile(
     r"`[^`\n]*`"
-    r"|(?:(?<=: )|(?<=  )|^)(?:[A-Z][A-Z0-9_]*=\S+ )*(?:turncredit [a-z-]+|pip install|apt install)(?: .*?)?"
+    r"|(?:(?<=: )|(?<=  )|^)(?:[A-Z][A-Z0-9_]*=\S+ )*(?:turncredit [a-z-]+|(?:uv )?pip install|apt install)(?: .*?)?"
     r"(?=  |[;,]?$|[;,] | \()"
 )
 """Text in backticks; or, at the beginning of a line, after a colon or in a column, a command up to the end of it."""

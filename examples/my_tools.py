@@ -40,7 +40,7 @@ def make_env() -> ToolEnv[tuple[Name, str], Book]:
 
 
 # Optional: an expert, which makes hints and imitation possible, and a name for the program:
-#   cd examples; turncredit check my_tools:examples/AddressBook-v0
+#   turncredit check turncredit.examples.my_tools:examples/AddressBook-v0
 
 
 def plan(book: Book) -> list[Call]:

@@ -1,5 +1,6 @@
 #!/bin/bash
 # A run on the nodes of a Slurm job, with a Ray cluster of its own; the loop and the learner are on the first node.
+# Needs: Slurm; the extras train and ray on its nodes.
 #
 #     sbatch --nodes=2 --gpus-per-node=8 --time=24:00:00 examples/slurm.sh RUN.toml runs/mine cluster.engines=15
 #

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from turncredit.installation import MissingPackage, needs
 from turncredit.processes.request_guard import JSON, MAX_BODY, App, RequestGuard, rules_for
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ __all__ = [
     "url_of",
 ]
 
-_MISSING: Final = "serving needs fastapi, jinja2 and uvicorn: pip install 'turncredit[serve]'"
+_MISSING: Final = "serving needs fastapi, jinja2 and uvicorn"
 
 _START: Final = 60.0  # seconds for a thread to start
 _STOP: Final = 10.0  # and to stop
@@ -93,7 +94,7 @@ def require_packages() -> None:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(needs(_MISSING, "serve")) from missing
 
 
 def serve_forever(app: FastAPI, opened: socket.socket, *, websockets: bool = False, names: Sequence[str] = ()) -> None:
@@ -165,7 +166,7 @@ def _server(app: FastAPI, opened: socket.socket, websockets: bool, names: Sequen
     try:
         import uvicorn
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(needs(_MISSING, "serve")) from missing
     state = getattr(app, "state", None)
     rules = rules_for(
         opened.getsockname()[0],

@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from turncredit.installation import needs
+
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
@@ -181,7 +183,7 @@ def sending_if_asked() -> Iterator[None]:
     try:
         start()
     except ModuleNotFoundError:
-        warnings.warn("OTEL_TRACES_EXPORTER is set, but spans need: pip install 'turncredit[otel]'", stacklevel=3)
+        warnings.warn(needs("OTEL_TRACES_EXPORTER is set, but spans need OpenTelemetry", "otel"), stacklevel=3)
         yield
         return
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from turncredit.installation import needs
 from turncredit.report.errors import ReportError
 from turncredit.report.plots import Curve
 
@@ -49,7 +50,7 @@ def new_figure(width: float, height: float, layout: Literal["constrained"] | Non
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ReportError("drawing figures needs matplotlib: pip install 'turncredit[train]'") from error
+        raise ReportError(needs("drawing figures needs matplotlib", "train")) from error
     return Figure(figsize=(width, height), dpi=150, layout=layout)
 
 

@@ -194,6 +194,60 @@ def test_every_row_of_the_table_of_threats_has_a_test() -> None:
     assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
+WRITTEN = (*FOLDERS, "benchmarks", "docs", "examples", "scripts", "tests", ".ci")
+BY_NAME = re.compile(
+    r"""(?:pip|uv) (?:install|add)\b[^\n|#`]*?['" ]turncredit\b(?!-)|turncredit\[(?=[a-z{$])(?![^\]\n]*\] @ )"""
+)
+"""An installation from an index by the name, or the name with extras that no address follows."""
+SAYS_IT = {
+    "package/installation.py": "the one function that makes the command",
+    "tests/test_installation.py": "its tests",
+    "tests/test_guards.py": "this test",
+    "tests/agents/test_own_wheel.py": "a requirement beside its wheel",
+    "agents/frameworks/openenv_package.py": "a requirement beside its wheel",
+    "pyproject.toml": "extras that contain others",
+}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield every text of the repository with its path."""
+    suffixes = {".py", ".md", ".toml", ".sh", ".yaml", ".yml", ".js", ".html", ".txt", ""}
+    inside = [path for folder in WRITTEN for path in sorted((ROOT / folder).rglob("*"))]
+    for path in [*sorted(ROOT.glob("*")), *inside]:
+        if path.is_file() and path.suffix in suffixes and "__pycache__" not in path.parts:
+            yield relative(path), path.read_text(encoding="utf-8", errors="replace")
+
+
+def test_nothing_says_that_the_name_alone_can_be_installed() -> None:
+    """Until the package is on an index: `turncredit.installation` knows how this one was installed, and pages speak for
+    a clone (`pip install ".[lora]"`). The page on an index may say it, in a comment of README.md."""
+    wrong = []
+    for file, text in texts():
+        shown = re.sub(r"<!-- on an index\s.*?-->", "", text, flags=re.DOTALL) if file == "README.md" else text
+        if file not in SAYS_IT:
+            wrong += [f"{file}: {match[0]}" for match in BY_NAME.finditer(shown)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pip install turncredit", True),
+        ("pip install 'turncredit[lora]'", True),
+        ('pip install "turncredit[lora]"', True),
+        ("install turncredit[lora] first", True),
+        ("uv add turncredit", True),
+        ('f"turncredit[{extra}]"', True),
+        ('pip install -e ".[lora]"', False),
+        ("pip install inspect-ai`, where turncredit is installed", False),
+        ('pip install "./turncredit-VERSION-py3-none-any.whl[train]"', False),
+        ("'turncredit[openenv] @ git+https://example.org/turncredit'", False),
+    ],
+)
+def test_the_guard_of_installations_sees_what_it_should(text: str, found: bool) -> None:
+    assert bool(BY_NAME.search(text)) == found
+
+
 def test_packaging_leaves_folders_of_data_to_package_data() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["setuptools"]["include-package-data"] is False

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from turncredit.installation import needs
 from turncredit.tools.visible_text import encodable_values
 
 MAX_LINE = 256 << 20
@@ -142,7 +143,7 @@ def _new_decoder(kind: str, path: Path) -> _Decoder:
     try:
         import zstandard
     except ImportError as error:
-        raise InputError(f"{path} is compressed with zstd: pip install 'turncredit[train]'") from error
+        raise InputError(needs(f"{path} is compressed with zstd", "train")) from error
     decoder: _Decoder = zstandard.ZstdDecompressor().decompressobj()
     return decoder
 

@@ -7,6 +7,7 @@ objective can be imported from here, as in `from turncredit.training import gspo
 from importlib import import_module
 from typing import Any
 
+from turncredit.installation import needs
 from turncredit.training.config.run import Run
 from turncredit.training.errors import (
     CheckpointError,
@@ -71,6 +72,6 @@ def __getattr__(name: str) -> Any:
         module = import_module(path if path.startswith("turncredit.") else f"turncredit.training.{path}")
     except ModuleNotFoundError as error:
         if error.name in {"torch", "transformers", "tokenizers", "safetensors"}:
-            raise TrainingError(f"training needs {error.name}: pip install 'turncredit[train]'") from error
+            raise TrainingError(needs(f"training needs {error.name}", "train")) from error
         raise
     return getattr(module, name) if name in _LAZY else module

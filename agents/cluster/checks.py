@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from turncredit.agents.cluster.head import greet
 from turncredit.agents.errors import SamplerError
+from turncredit.installation import needs
 
 __all__ = ["check_address", "own_cores", "require_ray"]
 
@@ -27,7 +28,7 @@ def require_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise SamplerError("a cluster needs Ray; pip install 'turncredit[ray]'") from error
+        raise SamplerError(needs("a cluster needs Ray", "ray")) from error
     return ray
 
 

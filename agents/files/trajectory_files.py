@@ -30,6 +30,7 @@ from turncredit.agents.files.expert_records import experts_of_record, experts_re
 from turncredit.agents.files.image_store import ImageStore, images_of
 from turncredit.agents.token_experts import TurnExperts
 from turncredit.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
+from turncredit.installation import needs
 from turncredit.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
 from turncredit.tools.visible_text import json_text
 
@@ -403,7 +404,7 @@ def _zstandard() -> Any:
     try:
         import zstandard
     except ImportError as error:
-        raise StoreError("files ending in .zst need zstandard: pip install 'turncredit[train]'") from error
+        raise StoreError(needs("files ending in .zst need zstandard", "train")) from error
     return zstandard
 
 

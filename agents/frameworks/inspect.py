@@ -17,6 +17,7 @@ from turncredit.agents.rollouts.env_pool import MakeEnv
 from turncredit.agents.rollouts.episode import play
 from turncredit.agents.samplers.base import Completion, Request, Sampler
 from turncredit.agents.trajectory import Finish
+from turncredit.installation import MissingPackage
 
 __all__ = ["InspectSampler", "environment_task"]
 
@@ -106,7 +107,7 @@ def environment_task(make: MakeEnv, tasks: Sequence[str], agent: Agent, *, seed:
         from inspect_ai import Task
         from inspect_ai.dataset import Sample
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(_MISSING) from missing
     samples = [Sample(input=task, id=task) for task in tasks]
     return Task(dataset=samples, solver=_solver(make, agent, seed), scorer=_scorer(), **options)
 

@@ -25,6 +25,7 @@ from turncredit.agents.frameworks.session import ClientSession
 from turncredit.agents.rollouts.env_pool import MakeEnv, StepResult
 from turncredit.agents.samplers.openai.messages import data_url
 from turncredit.envs.toolenv import ToolEnv
+from turncredit.installation import MissingPackage, needs
 from turncredit.tools.functions import BadCall, Call
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EnvironmentTools", "create_app", "serve_stdio"]
 
-_MISSING: Final = "an MCP server needs the package mcp: pip install 'turncredit[mcp]'"
+_MISSING: Final = "an MCP server needs the package mcp"
 _STDIO: Final = "stdio"
 _RESET: Final = "Begin a new episode and return the task. Call it before anything else, and again after the end."
 _STEP: Final = "Take an action in the environment and return what the agent observes then."
@@ -207,7 +208,7 @@ def _server(tools: EnvironmentTools, name: str, only: str) -> Server[dict[str, o
         import mcp.types as types
         from mcp.server.lowlevel import Server
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(needs(_MISSING, "mcp")) from missing
 
     def client_of(context: ServerRequestContext) -> str | None:
         return only or (context.request.headers.get("mcp-session-id") if context.request else None)

@@ -26,13 +26,14 @@ from turncredit.agents.frameworks.session import ClientSession
 from turncredit.agents.frameworks.task_lists import TaskLists, TaskTable
 from turncredit.agents.rollouts.env_pool import MakeEnv, StepResult
 from turncredit.agents.samplers.openai.messages import data_url
+from turncredit.installation import MissingPackage, needs
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "OpenEnv's server needs the package openenv: pip install 'turncredit[openenv]'"
+_MISSING: Final = "OpenEnv's server needs the package openenv"
 
 
 def create_app(
@@ -61,7 +62,7 @@ def create_app(
         from openenv.core.env_server.http_server import create_fastapi_app
         from openenv.core.env_server.types import ConcurrencyConfig
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(needs(_MISSING, "openenv")) from missing
     app: FastAPI = create_fastapi_app(
         partial(_environment_class(name), make, deadline, TaskTable(make, split)),
         *_models(),

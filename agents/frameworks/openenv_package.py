@@ -4,6 +4,7 @@
     pyproject.toml             requirements and the command `server`
     server/app.py              the application
     Dockerfile                 the image of the server
+    wheels/                    the wheel of turncredit, unless another requirement is named (`own_wheel`)
     validation/runtime.json    an episode that validation plays in a container
     README.md                  the page on the Hub
 
@@ -19,9 +20,11 @@ from dataclasses import dataclass
 
 from turncredit.agents.errors import EnvFailure
 from turncredit.envs import EnvError, make
+from turncredit.installation import version
 
 __all__ = ["OpenEnvPackage"]
 
+_PINNED = f"turncredit[openenv]=={version()}"
 _EPISODE_ACTIONS = 100
 """The most that OpenEnv reads of an episode."""
 
@@ -33,14 +36,16 @@ class OpenEnvPackage:
     Attributes:
         env_id: id of the environment.
         arguments: its arguments.
-        requirement: what pip installs to get turncredit, with the extra `openenv`.
+        requirement: what pip installs to get turncredit, with the extra `openenv`; "" for the wheel.
+        wheel: name of the wheel in the folder wheels/, which is the turncredit that the package gets.
         rewards: lowest and highest reward of a step.
         sessions: clients that the server takes at once.
     """
 
     env_id: str
     arguments: Mapping[str, object]
-    requirement: str = "turncredit[openenv]"
+    requirement: str = ""
+    wheel: str = ""
     rewards: tuple[float, float] = (0.0, 1.0)
     sessions: int = 64
 
@@ -70,7 +75,7 @@ class OpenEnvPackage:
             "__init__.py": f'"""{self.env_id}, served to clients of OpenEnv."""\n',
             "server/__init__.py": '"""The server."""\n',
             "server/app.py": self._application(),
-            "Dockerfile": _DOCKERFILE,
+            "Dockerfile": _DOCKERFILE.format(packages=" ".join([*self._own_wheel(), "."])),
             "validation/runtime.json": json.dumps(episode, indent=2) + "\n",
             "README.md": self._readme(count),
         }
@@ -137,11 +142,15 @@ class OpenEnvPackage:
             '[build-system]\nrequires = ["setuptools>=64"]\nbuild-backend = "setuptools.build_meta"\n\n'
             f'[project]\nname = "openenv-{name.replace("_", "-")}"\nversion = "0.1.0"\n'
             f'description = "{self.env_id}, served to clients of OpenEnv"\nrequires-python = ">=3.11"\n'
-            f"dependencies = {json.dumps(['openenv>=0.4.1', self.requirement])}\n\n"
+            f"dependencies = {json.dumps(['openenv>=0.4.1', self.requirement or _PINNED])}\n\n"
             f'[project.scripts]\nserver = "{name}.server.app:main"\n\n'
             f'[tool.setuptools]\npackages = ["{name}", "{name}.server"]\n'
             f'package-dir = {{ "{name}" = ".", "{name}.server" = "server" }}\n'
-        )
+        ) + (f'\n[tool.uv.sources]\nturncredit = {{ path = "wheels/{self.wheel}" }}\n' if self.wheel else "")
+
+    def _own_wheel(self) -> list[str]:
+        """Return what pip installs beside the package: the wheel, which no index can replace."""
+        return [f'"./wheels/{self.wheel}[openenv]"'] if self.wheel else []
 
     def _application(self) -> str:
         return _APPLICATION.format(
@@ -191,7 +200,7 @@ if __name__ == "__main__":
 _DOCKERFILE = """FROM python:3.11-slim
 WORKDIR /app/env
 COPY . /app/env
-RUN pip install --no-cache-dir .
+RUN pip install --no-cache-dir {packages}
 EXPOSE 8000
 CMD ["uvicorn", "server.app:app", "--host", "0.0.0.0", "--port", "8000"]
 """

@@ -31,6 +31,7 @@ from turncredit.agents.rollouts.episode import Episode, EpisodeSpec, sampling_se
 from turncredit.agents.samplers.base import Completion, Request, Sampler
 from turncredit.agents.trajectory import Trajectory
 from turncredit.envs import make, maker
+from turncredit.installation import MissingPackage
 
 __all__ = ["taskset"]
 
@@ -118,7 +119,7 @@ def taskset(env_id: str, *, deadline: float = 60.0, **arguments: object) -> tupl
         import verifiers.v1 as vf
         from pydantic import create_model
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(_MISSING) from missing
     agent = agent_for(env_id, dict(arguments), prompt="conversation")
     system = agent.prompt.template.system.strip() or None
     make_env = maker(env_id, **arguments)

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from turncredit.agents.errors import ModelError
+from turncredit.installation import needs
 
 if TYPE_CHECKING:
     import torch
@@ -123,8 +124,6 @@ def import_bitsandbytes() -> ModuleType:
     try:
         import bitsandbytes
     except ImportError as error:
-        raise ModelError(
-            "policy.lora.bits = 4 needs bitsandbytes; install it with: pip install 'turncredit[qlora]'"
-        ) from error
+        raise ModelError(needs("policy.lora.bits = 4 needs bitsandbytes", "qlora")) from error
     package: ModuleType = bitsandbytes
     return package

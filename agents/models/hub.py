@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turncredit.agents.errors import ModelError
+from turncredit.installation import needs
 from turncredit.tools.bounded_input import read_json
 
 TEXTS = (".json", ".jinja", ".txt", ".model", ".tiktoken")
@@ -86,9 +87,7 @@ def _library() -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise ModelError(
-            "models of the Hugging Face Hub need huggingface_hub: pip install 'turncredit[train]'"
-        ) from error
+        raise ModelError(needs("models of the Hugging Face Hub need huggingface_hub", "train")) from error
     return huggingface_hub
 
 

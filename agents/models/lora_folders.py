@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from turncredit.agents.errors import ModelError, SamplerError
 from turncredit.agents.files.json_files import write_json
 from turncredit.agents.models.weights import has_adapter, require_plain_adapter, shared_embedding
+from turncredit.installation import needs
 from turncredit.tools.bounded_input import parse_json, read_json
 
 if TYPE_CHECKING:
@@ -258,5 +259,5 @@ def import_peft() -> Any:
     try:
         import peft
     except ImportError as error:
-        raise ModelError("LoRA needs peft; install it with: pip install 'turncredit[lora]'") from error
+        raise ModelError(needs("LoRA needs peft", "lora")) from error
     return peft

@@ -23,6 +23,7 @@ from turncredit.agents.models.lora_folders import attach, base_of, merge
 from turncredit.agents.models.weights import is_adapter
 from turncredit.agents.vision.image_reader import attach_reader
 from turncredit.agents.vision.vision_folder import load_reader, model_class
+from turncredit.installation import needs
 from turncredit.registry import suggest
 from turncredit.tools.bounded_input import InputError, read_json
 
@@ -305,9 +306,7 @@ def transformers_library() -> Any:
         import torch  # noqa: F401
         import transformers
     except ImportError as error:
-        raise ModelError(
-            f"{error.name} is not installed; install torch and transformers with: pip install 'turncredit[train]'"
-        ) from error
+        raise ModelError(needs(f"{error.name} is not installed; torch and transformers come with", "train")) from error
     return transformers
 
 

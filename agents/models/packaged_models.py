@@ -26,6 +26,7 @@ from pathlib import Path
 from turncredit.agents.errors import ModelError
 from turncredit.agents.files.json_files import write_text
 from turncredit.agents.models.model_folder import dtype_of, quiet, transformers_library
+from turncredit.installation import needs
 from turncredit.registry import suggest
 from turncredit.tools.bounded_input import read_json
 from turncredit.tools.visible_text import json_text
@@ -151,9 +152,7 @@ def _require_packages() -> None:
     transformers_library()
     for package in ("gguf", "accelerate"):
         if importlib.util.find_spec(package) is None:
-            raise ModelError(
-                f"converting this model needs {package}, which is not installed: pip install 'turncredit[gguf]'"
-            )
+            raise ModelError(needs(f"converting this model needs {package}, which is not installed", "gguf"))
 
 
 def _require_space(output: Path, size: int) -> None:

@@ -164,7 +164,7 @@ def search(
         Path | None, typer.Option(help="Folder to keep the index in, so that the next start is quick.")
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Folder of a sentence encoder. Default: that of turncredit[dense].")
+        Path | None, typer.Option(help="Folder of a sentence encoder. Default: that of the extra `dense`.")
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Skip incomplete lines and repeated ids.")] = False,
     workers: Annotated[

@@ -19,11 +19,12 @@ import numpy as np
 from turncredit.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame, global_seeds
 from turncredit.envs.adapters.opponents import opponent as find_opponent
 from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.installation import needs
 from turncredit.registry import CannotLoad, Registry, UnknownName
 
 __all__ = ["PettingZooEnv"]
 
-_MISSING: Final = "PettingZoo's games need the package pettingzoo: pip install 'turncredit[pettingzoo]'"
+_MISSING: Final = "PettingZoo's games need the package pettingzoo"
 _OTHERS_MOVES: Final = 10_000
 _AGENT: Final = {
     "prompt": "conversation",
@@ -207,7 +208,7 @@ def _game(name: str, options: Mapping[str, object]) -> _Aec:
         raise UnknownOption(str(error)) from error
     except CannotLoad as error:
         if isinstance(error.__cause__, ImportError) and "pettingzoo" in str(error.__cause__).lower():
-            raise EnvError(_MISSING) from error
+            raise EnvError(needs(_MISSING, "pettingzoo")) from error
         raise EnvError(str(error)) from error
     except TypeError as error:
         raise UnknownOption(f"{name} cannot be made with {dict(options)}: {error}") from error

@@ -12,11 +12,12 @@ from turncredit.envs.adapters.games import PER_SPLIT, SPLITS, GameOutcome, Seede
 from turncredit.envs.errors import EnvError, NoExpert, UnknownOption
 from turncredit.envs.info import Info
 from turncredit.envs.validation import integer
+from turncredit.installation import needs
 from turncredit.registry import suggest
 
 __all__ = ["ReasoningGymEnv"]
 
-_MISSING: Final = "questions of reasoning-gym need the package reasoning_gym: pip install 'turncredit[reasoning-gym]'"
+_MISSING: Final = "questions of reasoning-gym need the package reasoning_gym"
 _SIZE: Final = PER_SPLIT * len(SPLITS)
 _AGENT: Final = {
     "prompt": "conversation",
@@ -101,7 +102,7 @@ def _dataset(name: str, settings: Mapping[str, object]) -> _Dataset:
         import reasoning_gym
         from reasoning_gym.factory import DATASETS
     except ImportError as missing:
-        raise EnvError(_MISSING) from missing
+        raise EnvError(needs(_MISSING, "reasoning-gym")) from missing
     if name not in DATASETS:
         raise UnknownOption(f"unknown dataset {name!r}{suggest(str(name), sorted(DATASETS))}")
     try:

@@ -21,11 +21,12 @@ from turncredit.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame,
 from turncredit.envs.adapters.opponents import opponent as find_opponent
 from turncredit.envs.errors import EnvError, UnknownOption
 from turncredit.envs.validation import integer
+from turncredit.installation import needs
 from turncredit.registry import suggest
 
 __all__ = ["TextArenaEnv"]
 
-_MISSING: Final = "TextArena's games need the package textarena: pip install 'turncredit[textarena]'"
+_MISSING: Final = "TextArena's games need the package textarena"
 _LISTED: Final = re.compile(r"'(\[[^\]\n]+\])'")
 """A move as games list it: '[4]'."""
 _OTHERS_MOVES: Final = 10_000
@@ -154,7 +155,7 @@ def _maker(name: str, options: dict[str, object]) -> Callable[[], _Game]:
         import textarena
         from textarena.envs.registration import ENV_REGISTRY
     except ImportError as missing:
-        raise EnvError(_MISSING) from missing
+        raise EnvError(needs(_MISSING, "textarena")) from missing
     if name not in ENV_REGISTRY:
         raise UnknownOption(f"unknown game {name!r}{suggest(str(name), sorted(ENV_REGISTRY))}")
 

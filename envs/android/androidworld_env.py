@@ -315,7 +315,9 @@ class AndroidWorldEnv(TextEnv):
         try:
             from PIL import Image
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turncredit[android]'") from None
+            from turncredit.installation import MissingPackage, needs
+
+            raise MissingPackage(needs("screenshots need Pillow", "android")) from None
         pixels = self._screen.pixels
         if pixels is None:
             with DeviceFailures():

@@ -26,6 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from turncredit.envs.android.androidworld_phones import ANDROID_WORLD, AndroidWorldPhone, AndroidWorldPhones, Refused
+from turncredit.installation import MissingPackage, needs
 from turncredit.tools.android.androidworld_client import SESSION_HEADER
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "the server needs fastapi: pip install 'turncredit[serve]'"
+_MISSING: Final = "the server needs fastapi"
 _LOG: Final = logging.getLogger(__name__)
 _MAX_BODY: Final = 1 << 20
 _MAX_SESSION: Final = 200
@@ -70,7 +71,7 @@ def create_app(
         from fastapi.concurrency import run_in_threadpool
         from starlette.requests import ClientDisconnect
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(needs(_MISSING, "serve")) from missing
     make = partial(AndroidWorldPhone, split, instances, seed, injections)
     make()  # a wrong argument is refused now
     phones = AndroidWorldPhones(make, sessions, idle)

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from turncredit.envs.errors import EnvError, UnknownOption
+from turncredit.installation import needs
 from turncredit.registry import suggest
 
 __all__ = ["html_folder", "task_name", "task_names"]
@@ -42,7 +43,7 @@ def task_name(name: object) -> str:
     """
     names = task_names()
     if not names:
-        raise EnvError("MiniWoB++ is not installed; run: pip install 'turncredit[miniwob]'")
+        raise EnvError(needs("MiniWoB++ is not installed", "miniwob"))
     if name not in names:
         raise UnknownOption(f"unknown MiniWoB++ task {name!r}{suggest(str(name), names)}")
     return str(name)

@@ -24,6 +24,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from turncredit.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, UnknownOption
+from turncredit.installation import needs
 from turncredit.tools.bounded_input import InputError, bounded, parse_json
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ActionRefused", "OpenEnvConnection", "SessionRefused"]
 
-_MISSING: Final = "a client of OpenEnv needs the package websockets: pip install 'turncredit[openenv]'"
+_MISSING: Final = "a client of OpenEnv needs the package websockets"
 _MAX_BYTES: Final = 64 << 20  # of an answer
 _REFUSED: Final = ("VALIDATION_ERROR", "INVALID_JSON")
 _NO_SESSION: Final = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
@@ -170,7 +171,7 @@ class OpenEnvConnection:
             from websockets.exceptions import WebSocketException
             from websockets.sync.client import connect
         except ImportError as missing:
-            raise EnvError(_MISSING) from missing
+            raise EnvError(needs(_MISSING, "openenv")) from missing
         if self._socket is None:
             opened = partial(connect, open_timeout=self._deadline, close_timeout=2, max_size=_MAX_BYTES, proxy=None)
             try:

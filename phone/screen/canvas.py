@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
+from turncredit.installation import MissingPackage, needs
 from turncredit.phone.toolkit.icons import ICONS, Stroke
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Canvas:
         try:
             from PIL import Image, ImageDraw
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turncredit[phone]'") from None
+            raise MissingPackage(needs("screenshots need Pillow", "phone")) from None
         self.image: Image.Image = Image.new("RGB", size, colour)
         self.draw: drawing.ImageDraw = ImageDraw.Draw(self.image)
         self.scale = scale
@@ -274,7 +275,7 @@ def _font(size: int, bold: bool) -> FreeTypeFont:
     try:
         folder = files("font_roboto")
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("screenshots need the font Roboto: pip install 'turncredit[phone]'") from None
+        raise MissingPackage(needs("screenshots need the font Roboto", "phone")) from None
     path = str(folder / "files" / f"Roboto-{'Medium' if bold else 'Regular'}.ttf")
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import turncredit.agents.models.packaged_models as packaged_models
 from turncredit.agents.errors import ModelError
 from turncredit.agents.models.model_folder import load_model, load_tokenizer, model_config
 from turncredit.agents.models.packaged_models import MODELS, PackagedModel, build_folder, packaged_model
+from turncredit.installation import installation_command
 
 pytestmark = pytest.mark.waits
 
@@ -120,7 +122,7 @@ def test_what_can_be_known_before_the_download_is_refused_before_it(
         packaged_model("smolm2")
     monkeypatch.setattr(packaged_models.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
-        ModelError, match="converting this model needs gguf, which is not installed: pip install 'turncredit"
+        ModelError, match=f"needs gguf, which is not installed: {re.escape(installation_command('gguf'))}"
     ):
         build_folder(MODEL, tmp_path / "model")
     monkeypatch.setattr(packaged_models.shutil, "which", lambda name: None)

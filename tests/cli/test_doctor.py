@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from turncredit.cli import doctor
 from turncredit.cli.main import app
+from turncredit.installation import installation_command
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_docker_daemon_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -
 def test_an_extra_that_is_missing_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "EXTRAS", {"x": ("no_such_package_anywhere",), "y": ("pytest",)})
     first, second = doctor.extras()
-    assert (first.available, first.remedy) == (False, "pip install 'turncredit[x]'")
+    assert (first.available, first.remedy) == (False, installation_command("x"))
     assert "no_such_package_anywhere" in first.detail
     assert (second.available, second.remedy) == (True, "")
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from turncredit.cli.errors import UserError, sentence_of
 from turncredit.cli.main import expand_home
 from turncredit.cli.options import parse_options
+from turncredit.installation import MissingPackage
 from turncredit.registry import UnknownName, choose
 from turncredit.report.number_text import count, duration, percent
 from turncredit.training.config.run import parse_value
@@ -70,7 +71,7 @@ def test_errors_of_the_user_have_a_sentence_and_ours_have_none() -> None:
     assert sentence_of(UserError("one\n  sentence")) == "one sentence"
     assert sentence_of(PermissionError(errno.EACCES, "Permission denied", "runs/x")) == "runs/x: Permission denied"
     assert sentence_of(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device"
-    assert sentence_of(ImportError("it needs torch: pip install 'turncredit[train]'")) is not None
+    assert sentence_of(MissingPackage("it needs torch")) is not None
     assert sentence_of(ImportError("No module named 'turncredit.agents.nothing'")) is None
     assert sentence_of(ValueError("a bug")) is None
 

@@ -6,9 +6,12 @@ import io
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from rich.console import Console
 
+from turncredit.cli import progress as progress_module
 from turncredit.cli.progress import SHOWN, Progress, curves_of, line, numbers, start_line
 
 TRAIN = {

@@ -11,11 +11,12 @@ from http.client import HTTPConnection
 import pytest
 
 from turncredit.cli.main import app
+from turncredit.installation import installation_command
 
 pytestmark = pytest.mark.waits
 
 for package in ("fastapi", "jinja2", "uvicorn"):
-    pytest.importorskip(package, reason="needs turncredit[serve]")
+    pytest.importorskip(package, reason="needs the extra `serve`")
 
 FILES = "products.json", "attributes.json"
 
@@ -100,4 +101,4 @@ def test_a_phone_is_served_until_ctrl_c(arguments):
 def test_a_missing_extra_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert app(["serve", "phone", "--free", "--port", "0"], standalone_mode=False) == 2
-    assert "pip install 'turncredit[phone]'" in capsys.readouterr().err
+    assert installation_command("phone") in capsys.readouterr().err

@@ -13,6 +13,7 @@ import pytest
 from toys.commands import one_sentence
 
 from turncredit.cli.reference.cases import FORMAT, check_case, difference, read_cases
+from turncredit.installation import installation_command
 
 Call = Any
 File = dict[str, Any]
@@ -191,7 +192,7 @@ def test_without_torch_the_losses_are_not_checked(
     for name in [name for name in sys.modules if name.startswith("turncredit.training.objectives")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    one_sentence(turncredit("verify", file), "pip install 'turncredit[train]'")
+    one_sentence(turncredit("verify", file), installation_command("train"))
     plain = write(tmp_path / "plain.json", {**CASES, "cases": CASES["cases"][:3]})
     result = turncredit("verify", file, plain)
     assert result.code == 2

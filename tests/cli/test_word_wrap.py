@@ -64,9 +64,9 @@ def test_paths_quoted_text_and_commands_stay_whole() -> None:
         f"{command};",
         "it is safe",
     ]
-    assert lines("  no   missing peft, see: pip install 'turncredit[lora]'", 32) == [
+    assert lines("  no   missing peft, see: pip install -e '.[lora,train]'", 32) == [
         "  no   missing peft, see:",
-        "       pip install 'turncredit[lora]'",
+        "       pip install -e '.[lora,train]'",
     ]
     assert lines("turncredit: no such folder, sorry", 20) == ["turncredit: no such", "folder, sorry"]
 

@@ -13,8 +13,8 @@ class Nothing:
     def find_spec(self, name, path=None, target=None):
         top = name.split(".")[0]
         allowed = top in sys.stdlib_module_names or top == "numpy"
-        ours = name in ("turncredit", "turncredit.registry", "turncredit.credit") or
-        name.startswith("turncredit.credit.") if not allowed and not ours:
+        ours = name in ("turncredit", "turncredit.registry") or f"{name}.".startswith("turncredit.credit.")
+        if not allowed and not ours:
             # The standard library's copy asks for "org" on behalf of Jython, and numpy for older Pythons' packages.
             if top not in ("org", "pickle5", "backports_abc"):
                 self.asked.append(name)

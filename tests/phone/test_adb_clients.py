@@ -14,7 +14,7 @@ from turncredit.tools.android import parse_xml
 
 pytestmark = pytest.mark.waits
 
-adbutils = pytest.importorskip("adbutils", reason="adbutils is not installed: pip install 'turncredit[dev]'")
+adbutils = pytest.importorskip("adbutils", reason="adbutils is not installed; the extra `dev` has it")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_adbutils_is_told_why_nothing_can_be_installed(device):
 
 @pytest.fixture
 def u2(device):
-    client = pytest.importorskip("uiautomator2", reason="uiautomator2 is not installed: pip install 'turncredit[dev]'")
+    client = pytest.importorskip("uiautomator2", reason="uiautomator2 is not installed; the extra `dev` has it")
     found = client.Device(device)
     found.settings["wait_timeout"] = 0.0
     return found

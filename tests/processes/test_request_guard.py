@@ -29,7 +29,7 @@ from turncredit.tools.retrieval.passages import Passage, Passages
 from turncredit.tools.retrieval.server import create_app as search_app
 
 for package in ("fastapi", "jinja2", "uvicorn"):
-    pytest.importorskip(package, reason="needs turncredit[serve]")
+    pytest.importorskip(package, reason="needs the extra `serve`")
 
 LOCAL = rules_for("127.0.0.1")
 OPEN = rules_for("0.0.0.0", ["Search.Example"])

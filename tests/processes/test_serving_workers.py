@@ -23,7 +23,7 @@ from turncredit.processes.serving_workers import WorkersFailed, listen_for_worke
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "uvicorn"):
-    pytest.importorskip(package, reason="needs turncredit[serve]")
+    pytest.importorskip(package, reason="needs the extra `serve`")
 
 PATIENT = 120.0
 

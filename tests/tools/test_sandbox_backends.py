@@ -1,6 +1,7 @@
 """Choice of the back end and its error messages, as root and as an ordinary user."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from toys.processes import processes
 from toys.sandboxes import needed
 
 from turncredit import registry
+from turncredit.installation import installation_command
 from turncredit.tools import sandbox
 from turncredit.tools.sandbox import (
     BACKENDS,
@@ -303,7 +305,7 @@ def test_docker_without_permission_is_one_sentence() -> None:
 
 def test_docker_without_the_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "docker", None)
-    with pytest.raises(DockerUnavailable, match=r"pip install 'turncredit\[docker\]"):
+    with pytest.raises(DockerUnavailable, match=re.escape(installation_command("docker"))):
         containers.sdk()
 
 

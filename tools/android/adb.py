@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from turncredit.installation import MissingPackage, needs
 from turncredit.tools.android.device import DeviceError, DeviceLost
 from turncredit.tools.android.node import BadDump, Node, parse_xml
 from turncredit.tools.android.smart_socket import AdbServerClient, CommandOutput, ServiceRefused
@@ -172,7 +173,7 @@ class AdbDevice:
         try:
             from PIL import Image, UnidentifiedImageError
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turncredit[android]'") from None
+            raise MissingPackage(needs("screenshots need Pillow", "android")) from None
         data = self._ask(lambda: self._server.output(self._serial, "screencap -p"), True)
         try:
             image = Image.open(io.BytesIO(data)).convert("RGB")

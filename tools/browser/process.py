@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from turncredit.installation import needs
 from turncredit.tools.browser.errors import BrowserDied, BrowserError, NoBrowser, check_seconds
 from turncredit.tools.browser.executable import NAMES, VARIABLE, find_browser
 
@@ -262,7 +263,7 @@ class Browser:
         try:
             from playwright.async_api import async_playwright
         except ImportError as error:
-            raise NoBrowser(f"browsers need the playwright package: pip install 'turncredit[web]' ({error})") from error
+            raise NoBrowser(needs(f"browsers need the playwright package ({error})", "web")) from error
         path = find_browser(self._executable)
 
         async def start() -> BrowserProcess:

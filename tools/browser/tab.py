@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from turncredit.installation import needs
 from turncredit.registry import suggest
 from turncredit.tools.browser.actions import BrowserAction, InvalidAction, parse
 from turncredit.tools.browser.errors import (
@@ -233,7 +234,7 @@ class Tab:
         try:
             from PIL import Image
         except ImportError as error:
-            raise NoBrowser(f"screenshots need the pillow package: pip install 'turncredit[web]' ({error})") from error
+            raise NoBrowser(needs(f"screenshots need the pillow package ({error})", "web")) from error
         shown = f"{self._options.hidden} {{ visibility: visible !important }}" if self._options.hidden else None
 
         async def shoot() -> bytes:

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
+from turncredit.installation import needs
 from turncredit.tools.functions.errors import BadTool, ServerFailed
 from turncredit.tools.functions.mcp_entry import ServerEntry
 from turncredit.tools.functions.mcp_transports import ErrorOutput, http_streams, program_streams
@@ -83,7 +84,7 @@ class McpServer:
         try:
             import mcp  # noqa: F401
         except ImportError as error:
-            raise ServerFailed("MCP servers need the mcp package: pip install 'turncredit[mcp]'") from error
+            raise ServerFailed(needs("MCP servers need the mcp package", "mcp")) from error
         self.seconds, self.budget = seconds, budget
         self._secrets = self._entry.secrets()
         self._log_filter = HidesSecrets(self._secrets)

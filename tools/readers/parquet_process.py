@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Final
 
+from turncredit.installation import needs
 from turncredit.tools.bounded_input import InputError, bounded, split_lines
 
 __all__ = ["MEMORY", "parquet_lines", "require_polars", "write_parquet"]
@@ -89,7 +90,7 @@ def require_polars(path: Path) -> None:
         InputError: it is not.
     """
     if find_spec("polars") is None:
-        raise InputError(f"{path} is Parquet, which needs polars: pip install 'turncredit[parquet]'")
+        raise InputError(needs(f"{path} is Parquet, which needs polars", "parquet"))
 
 
 def _command(verb: str, path: Path) -> list[str]:

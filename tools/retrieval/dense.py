@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from turncredit.installation import MissingPackage
 from turncredit.registry import suggest
 from turncredit.tools.retrieval.encoder import Encode
 from turncredit.tools.retrieval.errors import BadCorpus, BadIndex, BadModel, BadQuery
@@ -266,7 +267,7 @@ def _faiss(vectors: NDArray[np.float32]) -> Any:
     try:
         faiss = import_module("faiss")
     except ImportError as missing:
-        raise ImportError("engine='faiss' needs faiss: pip install faiss-cpu, or use engine='numpy'") from missing
+        raise MissingPackage("engine='faiss' needs faiss: pip install faiss-cpu, or use engine='numpy'") from missing
     index = faiss.IndexFlatIP(int(vectors.shape[1]))
     index.add(np.ascontiguousarray(vectors))
     return index

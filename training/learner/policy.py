@@ -20,6 +20,7 @@ from turncredit.agents.models.lora_folders import save_adapter
 from turncredit.agents.models.model_folder import ModelFolder, find_model, quiet
 from turncredit.agents.models.weights import has_adapter, named_tensors
 from turncredit.agents.vision.image_reader import attach_reader, reader_of
+from turncredit.installation import needs
 from turncredit.registry import suggest
 from turncredit.training.config.section_tables import VisionSection
 from turncredit.training.config.sections import PolicySection
@@ -358,6 +359,6 @@ def _libraries() -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise TrainingError(
-            f"{error.name} is not installed; install torch and transformers with: pip install 'turncredit[train]'"
+            needs(f"{error.name} is not installed; torch and transformers come with", "train")
         ) from error
     return torch, transformers

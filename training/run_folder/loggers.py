@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from turncredit.agents.files.json_files import write_json
+from turncredit.installation import needs
 from turncredit.processes import tracing
 from turncredit.tools.bounded_input import read_json
 from turncredit.training.errors import TrainingError
@@ -218,8 +219,7 @@ class GuardedLogger:
             self._logger = open_logger()
         except ModuleNotFoundError as error:
             raise TrainingError(
-                f"the logger {name} needs {error.name}, which is not installed: "
-                f"pip install 'turncredit[{EXTRAS.get(name, 'log')}]'"
+                needs(f"the logger {name} needs {error.name}, which is not installed", EXTRAS.get(name, "log"))
             ) from error
         except Exception as error:  # each package has its own exceptions
             self._switch_off(error)

@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 from turncredit.agents.errors import ContextOverflow, EngineFailed, RequestFailed, SamplerError
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.samplers.openai.failures import ContentRefused, Failure, backoff, error_in, failure_of
+from turncredit.installation import needs
 from turncredit.registry import suggest
 from turncredit.tools.bounded_input import BodyDecoder, InputError, parse_json
 from turncredit.tools.visible_text import HidesSecrets, Secret, encodable, hide_in, hide_secrets, map_strings
@@ -170,7 +171,7 @@ class OpenAIClient:
         try:
             import httpx
         except ImportError as error:
-            raise SamplerError("the openai sampler needs httpx: pip install 'turncredit[openai]'") from error
+            raise SamplerError(needs("the openai sampler needs httpx", "openai")) from error
         self.url, self.key = url, key
         self._timeout, self._retries, self._longest_wait = timeout, retries, longest_wait
         limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)

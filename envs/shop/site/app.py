@@ -26,6 +26,7 @@ from turncredit.envs.shop.site.pictures import picture
 from turncredit.envs.shop.site.render import MISSING, error, html
 from turncredit.envs.shop.site.session_store import KEPT, Goals, SessionStore
 from turncredit.envs.shop.site.visits import VisitLog, actions_between
+from turncredit.installation import MissingPackage, needs
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -72,7 +73,7 @@ def create_app(shop: Shop, goals: Goals, *, capacity: int = KEPT, on_purchase: O
     try:
         from fastapi import FastAPI, Request, Response
     except ImportError as missing:
-        raise ImportError(MISSING) from missing
+        raise MissingPackage(needs(MISSING, "serve")) from missing
     app = FastAPI(title="turncredit shop", docs_url=None, redoc_url=None, openapi_url=None)
     site = _SiteApp(shop, SessionStore(shop, goals, capacity=capacity), on_purchase, Request, Response)
 

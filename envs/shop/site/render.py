@@ -17,13 +17,14 @@ from turncredit.envs.shop.session import SHOWN, SUBS, ShopSession
 from turncredit.envs.shop.site.addresses import LONGEST_QUERY, drawing, href
 from turncredit.envs.shop.site.pictures import tint
 from turncredit.envs.shop.site.score_page import explain_score
+from turncredit.installation import MissingPackage, needs
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = ["MISSING", "error", "html"]
 
-MISSING: Final = "the site of the shop needs jinja2, fastapi and uvicorn: pip install 'turncredit[serve]'"
+MISSING: Final = "the site of the shop needs jinja2, fastapi and uvicorn"
 
 # fields of WebShop's end page that are never filled, with the ids of their elements
 _PURCHASED: Final = (
@@ -139,7 +140,7 @@ def _templates() -> Environment:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as missing:
-        raise ImportError(MISSING) from missing
+        raise MissingPackage(needs(MISSING, "serve")) from missing
     return Environment(
         loader=PackageLoader("turncredit.envs.shop.site", "templates"),
         autoescape=True,

@@ -27,7 +27,7 @@ from turncredit.tools.android.androidworld_client import AndroidWorldClient, Req
 from turncredit.tools.android.device import DeviceError, DeviceLost
 
 for package in ("fastapi", "uvicorn"):
-    pytest.importorskip(package, reason="needs turncredit[serve]")
+    pytest.importorskip(package, reason="needs the extra `serve`")
 
 ID = "turncredit/AndroidWorld-v0"
 

@@ -24,7 +24,7 @@ from turncredit.training.learner.policy import build_policy
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):
-    pytest.importorskip(package, reason="needs turncredit[serve]")
+    pytest.importorskip(package, reason="needs the extra `serve`")
 
 TASK = "train/tiny/000003"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from turncredit.envs.shop.site.addresses import SiteError, href
 from turncredit.envs.shop.site.app import create_app
 from turncredit.envs.shop.site.session_store import SessionStore
 from turncredit.envs.shop.sources import GeneratedProducts
+from turncredit.installation import installation_command
 from turncredit.processes.serving import PortInUse, listen, serve_in_thread
 from turncredit.tools.browser import find_browser
 
@@ -33,7 +35,7 @@ pytestmark = pytest.mark.waits
 
 httpx = pytest.importorskip("httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):
-    pytest.importorskip(package, reason="needs turncredit[serve]")
+    pytest.importorskip(package, reason="needs the extra `serve`")
 
 CUPS = tuple(Product(f"C{number}", f"cup {number}", query="cups") for number in range(30))
 SHOP = shop_of(MUG, BAD, *CUPS)
@@ -382,9 +384,9 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     for package in ("fastapi", "jinja2", "uvicorn"):
         monkeypatch.setitem(sys.modules, package, None)
     render._templates.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'turncredit\[serve\]"):
+    with pytest.raises(ImportError, match=re.escape(installation_command("serve"))):
         render.html(ShopSession(SHOP, goal_of(MUG), "s"))
-    with pytest.raises(ImportError, match=r"pip install 'turncredit\[serve\]"):
+    with pytest.raises(ImportError, match=re.escape(installation_command("serve"))):
         create_app(SHOP, Numbered())
 
 

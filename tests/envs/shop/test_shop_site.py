@@ -22,7 +22,7 @@ from turncredit.envs.shop.site import addresses
 from turncredit.envs.shop.site.pictures import glyph_of, picture, tint
 from turncredit.envs.shop.site.render import error, html
 
-pytest.importorskip("jinja2", reason="needs turncredit[serve]")
+pytest.importorskip("jinja2", reason="needs the extra `serve`")
 
 
 def hold(session: ShopSession) -> str:
