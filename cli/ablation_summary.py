@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from turncredit.cli.console import err, say, warn
 from turncredit.cli.errors import UserError
-from turncredit.cli.tables import print_table, say_wrapped
+from turncredit.cli.printing.tables import print_table, say_wrapped
 from turncredit.report.ablation_tables import grid, interval, per_cent, plain_table
 from turncredit.report.errors import ReportError
 from turncredit.report.figures import Points, save_scatters

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from turncredit.cli.console import out, say, warn
 from turncredit.cli.evaluate import effort
-from turncredit.cli.tables import say_key
+from turncredit.cli.printing.tables import say_key
 from turncredit.report.errors import ReportError
 from turncredit.report.number_text import count, duration, percent
 from turncredit.report.table_columns import BENCH, EFFORT, TableColumn, filled, markdown_key

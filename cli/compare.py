@@ -12,7 +12,7 @@ from rich.table import Table
 from turncredit.cli.console import out, say, say_json
 from turncredit.cli.errors import UserError
 from turncredit.cli.evaluate import describe_kwargs, rate_row
-from turncredit.cli.tables import print_table, say_wrapped
+from turncredit.cli.printing.tables import print_table, say_wrapped
 from turncredit.report.number_text import percent
 from turncredit.report.table_columns import CARD_COMPARISON, EVAL, filled
 from turncredit.tools.bounded_input import InputError, read_json

@@ -4,8 +4,8 @@ Everything that a command prints goes through here. Texts of models, task files,
 terminal would obey: a new title, the clipboard, a cursor that moves over other lines. The consoles write it as escapes;
 only their own styles reach the terminal.
 
-On a terminal, long lines are broken at spaces (`turncredit.cli.word_wrap`), and a table that is too wide gives way
-without cutting a word (`turncredit.cli.fitting_tables`); JSON and tracebacks stay as they are.
+On a terminal, long lines are broken at spaces (`turncredit.cli.printing.word_wrap`), and a table that is too wide
+gives way without cutting a word (`turncredit.cli.printing.fitting_tables`); JSON and tracebacks stay as they are.
 Without a terminal nothing is coloured and no line is wrapped, so the output of every command can be piped. Consoles are
 created on each use, so that tests can replace the streams.
 """
@@ -27,8 +27,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from turncredit.cli.fitting_tables import fitted
-from turncredit.cli.word_wrap import wrapped
+from turncredit.cli.printing.fitting_tables import fitted
+from turncredit.cli.printing.word_wrap import wrapped
 from turncredit.tools.visible_text import escaped
 
 _PIPE_WIDTH = 200
@@ -74,12 +74,12 @@ class VisibleConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
-    def print(self, *objects: Any, **options: Any) -> None:
+    def print(self, *objects: object, **options: object) -> None:  # type: ignore[override]
         """Print as rich does, but for a table that is wider than the terminal."""
         if self.fits_tables and any(isinstance(thing, Table) for thing in objects):
             objects = tuple(fitted(thing, self.width) if isinstance(thing, Table) else thing for thing in objects)
             options = {"soft_wrap": True, **options}  # crops nothing
-        super().print(*objects, **options)
+        super().print(*objects, **options)  # type: ignore[arg-type]
 
     def on_broken_pipe(self) -> None:
         """Raise what Python raises for a closed pipe."""

@@ -18,7 +18,7 @@ from turncredit.cli.command_line import resume_command
 from turncredit.cli.console import out, say, warn
 from turncredit.cli.errors import INTERRUPTED, UserError
 from turncredit.cli.evaluate import rate_cells
-from turncredit.cli.progress import curves_of
+from turncredit.cli.printing.progress import curves_of
 from turncredit.cli.train import load_run, train_with_progress
 from turncredit.report.errors import ReportError
 from turncredit.report.figures import save_curves

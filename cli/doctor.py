@@ -269,6 +269,7 @@ def _table(results: Iterable[ProbeResult]) -> Table:
         table.add_column(title, overflow="fold")
     for result in results:
         cells = [result.detail, result.remedy]
-        found = cells if piped() else ["\n".join(filter(None, cells))]
-        table.add_row(result.name, "yes" if result.available else "no", *found)
+        if not piped():
+            cells = ["\n".join(filter(None, cells))]
+        table.add_row(result.name, "yes" if result.available else "no", *cells)
     return table

@@ -17,7 +17,7 @@ from turncredit.cli.console import err, out, say, warn
 from turncredit.cli.errors import UserError
 from turncredit.cli.model_options import BatchSize, Device, Dtype, Threads
 from turncredit.cli.options import Trust, parse_options
-from turncredit.cli.tables import print_table
+from turncredit.cli.printing.tables import print_table
 from turncredit.report.number_text import count, duration, percent
 from turncredit.report.run_effort import memory_text
 from turncredit.report.table_columns import EVAL, HARM

@@ -33,7 +33,6 @@ from turncredit.cli import (
     doctor,
     evaluate,
     interchange,
-    list_command,
     model,
     package,
     plan,
@@ -47,6 +46,7 @@ from turncredit.cli import (
 from turncredit.cli.console import complain, discard_output, print_exception, say, visible_logs
 from turncredit.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
 from turncredit.cli.help_examples import add_examples
+from turncredit.cli.listing import list_command
 from turncredit.cli.serving import commands as serve
 from turncredit.processes.endings import stop_at_endings
 from turncredit.processes.garbage_collection import collect_garbage_less_often

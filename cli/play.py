@@ -18,7 +18,7 @@ from turncredit.cli.console import out, say
 from turncredit.cli.errors import UserError
 from turncredit.cli.options import Trust, parse_options
 from turncredit.cli.play_session import PlaySession, complete, meaning, parse_count
-from turncredit.cli.terminal_picture import Pictures
+from turncredit.cli.printing.terminal_picture import Pictures
 from turncredit.registry import suggest
 from turncredit.tools.visible_text import escaped
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from turncredit.cli.console import out
 from turncredit.cli.options import Trust, parse_options
-from turncredit.cli.tables import say_key, say_wrapped
+from turncredit.cli.printing.tables import say_key, say_wrapped
 from turncredit.report.credit_settings import CreditSettings, credit_settings
 from turncredit.report.stored_groups import of_task, read_credited
 from turncredit.report.table_columns import SHOW, TableColumn, part_column

@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "phone/shell/table.py": "its own parts",
     "envs/android/tasks/template.py": "its own parts",
     "agents/cluster/function_actor.py": "functions of turncredit, on another node",
-    "cli/list_command.py": "classes of registered environments",
+    "cli/listing/list_command.py": "classes of registered environments",
     "envs/code/candidate_runner.py": "runs inside of a box",
     "envs/code/script_runner.py": "runs inside of a box",
     "tools/sandbox/session_driver.py": "runs inside of a box",

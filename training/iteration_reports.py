@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from turncredit.agents.rollouts.rollout import RolloutReport
-from turncredit.credit.advantages import Advantages
-from turncredit.credit.steps import Steps
+from turncredit.credit import Advantages, Steps
 from turncredit.processes import tracing
 from turncredit.processes.memory_use import memory_use
 from turncredit.training.batch.batch import Batch

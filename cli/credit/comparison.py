@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from turncredit.cli.console import out
-from turncredit.cli.tables import say_key, say_wrapped
+from turncredit.cli.printing.tables import say_key, say_wrapped
 from turncredit.report.credit_comparison import COUNTS
 from turncredit.report.number_text import percent
 from turncredit.report.table_columns import CORRELATION, CREDIT

@@ -19,7 +19,7 @@ from turncredit.cli.errors import INTERRUPTED, UserError
 from turncredit.cli.options import Options, parse_options
 from turncredit.cli.players import load_player, take_options
 from turncredit.cli.playing.recorded_player import player_of
-from turncredit.cli.tables import print_table, say_wrapped
+from turncredit.cli.printing.tables import print_table, say_wrapped
 from turncredit.registry import suggest
 from turncredit.report.credit_settings import credit_settings
 from turncredit.report.number_text import count, duration, percent

@@ -10,7 +10,7 @@ from toys.commands import Call
 
 from turncredit.cli.doctor import EXTRAS
 from turncredit.cli.errors import UserError
-from turncredit.cli.examples import FOLDER, examples, run_file
+from turncredit.cli.listing.examples import FOLDER, examples, run_file
 from turncredit.cli.train import load_run
 
 RUNS = sorted(path.stem for path in FOLDER.glob("*.toml"))

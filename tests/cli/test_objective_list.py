@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from turncredit.cli import objective_list
+from turncredit.cli.listing import objective_list
 from turncredit.installation import installation_command
 
 BLOCKED = """

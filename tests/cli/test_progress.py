@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from turncredit.cli import progress as progress_module
-from turncredit.cli.progress import SHOWN, Progress, curves_of, line, numbers, start_line
+from turncredit.cli.printing import progress as progress_module
+from turncredit.cli.printing.progress import SHOWN, Progress, curves_of, line, numbers, start_line
 
 TRAIN = {
     "phase": "train",

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turncredit.cli.terminal_picture import Pictures, inline
+from turncredit.cli.printing.terminal_picture import Pictures, inline
 
 
 @given(png=st.binary(min_size=1, max_size=20_000))

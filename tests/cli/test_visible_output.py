@@ -22,7 +22,7 @@ from toys.commands import Call
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
 from turncredit.agents.trajectory import Trajectory, Turn
 from turncredit.cli import console
-from turncredit.cli.progress import Progress
+from turncredit.cli.printing.progress import Progress
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cm0gLXJm\x07 a\u202eb\udc80\x7f"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]")
@@ -147,7 +147,7 @@ def test_errors_and_warnings(turncredit: Call, tmp_path: Path, monkeypatch: pyte
     said = turncredit("train", file)
     assert said.code == 2
     shown(said.err)
-    from turncredit.cli import list_command
+    from turncredit.cli.listing import list_command
 
     monkeypatch.setattr(list_command, "_print_rows", lambda rows: warnings.warn(HOSTILE, stacklevel=1))
     said = turncredit("list", "envs")
@@ -157,7 +157,7 @@ def test_errors_and_warnings(turncredit: Call, tmp_path: Path, monkeypatch: pyte
 
 CRASH = """
 import sys, threading
-from turncredit.cli import list_command
+from turncredit.cli.listing import list_command
 from turncredit.cli import main
 list_command._print_rows = lambda rows: (_ for _ in ()).throw(ValueError({text!r}))
 def fail():

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turncredit.cli import console
-from turncredit.cli.word_wrap import wrapped
+from turncredit.cli.printing.word_wrap import wrapped
 
 WORDS = st.lists(st.text("abc`:/é漢.", min_size=1, max_size=30), min_size=1, max_size=40)
 

@@ -1,6 +1,6 @@
 """What a run cost, from its events."""
 
-from turncredit.cli.progress import line
+from turncredit.cli.printing.progress import line
 from turncredit.report.run_effort import effort_rows
 
 GIB = 2**30

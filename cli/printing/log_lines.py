@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from turncredit.cli.word_wrap import wrapped
+from turncredit.cli.printing.word_wrap import wrapped
 from turncredit.report.number_text import count, duration, percent
 
 __all__ = ["WIDTH", "LogLines"]
@@ -24,6 +24,7 @@ STEPS: Final = 10
 """Number of lines about the steps of a warm start."""
 
 Event = Mapping[str, Any]
+"""What happened in a run, as its metrics have it."""
 
 
 def _number(key: str, text: Callable[[float], str]) -> Callable[[Event], str]:
@@ -36,8 +37,8 @@ def _number(key: str, text: Callable[[float], str]) -> Callable[[Event], str]:
 
 def _invalid(event: Event) -> str:
     shares = [event.get("unparsable"), event.get("inadmissible")]
-    known = [share for share in shares if isinstance(share, int | float)]
-    return percent(sum(known)) if known else ""
+    numbers = [share for share in shares if isinstance(share, int | float)]
+    return percent(sum(numbers)) if numbers else ""
 
 
 _COLUMNS: Final[tuple[tuple[str, int, Callable[[Event], str]], ...]] = (

@@ -16,7 +16,7 @@ from turncredit.cli.console import out, piped, say, warn
 
 __all__ = ["FOLDER", "Example", "examples", "no_such_run", "print_examples", "run_file"]
 
-FOLDER: Final = Path(__file__).resolve().parent.parent / "examples"
+FOLDER: Final = Path(__file__).resolve().parents[2] / "examples"
 _RUN: Final = ".toml"
 _KINDS: Final = (_RUN, ".py", ".sh", ".yaml")
 _NEEDS: Final = "Needs: "

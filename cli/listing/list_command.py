@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turncredit.cli.console import say
-from turncredit.cli.credit_list import print_rules
-from turncredit.cli.examples import print_examples
-from turncredit.cli.objective_list import objective_rows
+from turncredit.cli.listing.credit_list import print_rules
+from turncredit.cli.listing.examples import print_examples
+from turncredit.cli.listing.objective_list import objective_rows
 from turncredit.registry import choose
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turncredit.cli.word_wrap import words, wrapped
+from turncredit.cli.printing.word_wrap import words, wrapped
 
 __all__ = ["fitted"]
 
@@ -59,11 +59,11 @@ def _texts(table: Table) -> list[list[Text]] | None:
         if column.ratio is not None or column.width is not None or column.max_width is not None:
             return None
         cells = [*([column.header] if table.show_header else []), *column.cells]
-        texts = [Text(cell) if isinstance(cell, str) else cell for cell in cells]
-        known = [text for text in texts if isinstance(text, Text)]
-        if len(known) < len(texts):
+        renderables = [Text(cell) if isinstance(cell, str) else cell for cell in cells]
+        texts = [text for text in renderables if isinstance(text, Text)]
+        if len(texts) < len(renderables):
             return None
-        columns.append(known)
+        columns.append(texts)
     return columns or None
 
 

@@ -7,9 +7,9 @@ event lacks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turncredit.cli.console import out
-from turncredit.cli.log_lines import LogLines
+from turncredit.cli.printing.log_lines import Event, LogLines
 from turncredit.report.number_text import count, duration, memory, percent, short_duration
 from turncredit.report.plots import Curve, terminal_plot
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from turncredit.training.config.run import Run
 
 Format = Callable[[float], str]
-Event = Mapping[str, Any]
-"""What happened in a run, as its metrics have it."""
 
 
 def _decimals(digits: int) -> Format:

@@ -1,0 +1,1 @@
+"""`turncredit list`: environments, rules, objectives, examples and configuration keys as tables."""

@@ -1,0 +1,1 @@
+"""What the program prints: tables with keys, lines that wrap at words, logs, live displays and pictures."""
