@@ -21,7 +21,7 @@ from turncredit.cli.ablation_summary import summarise
 from turncredit.cli.console import out, say, warn
 from turncredit.cli.errors import INTERRUPTED, UserError
 from turncredit.cli.options import Trust
-from turncredit.cli.printing.progress import Event
+from turncredit.cli.printing.log_lines import Event
 from turncredit.cli.printing.tables import print_table, say_wrapped
 from turncredit.cli.train import load_run
 from turncredit.report.ablation_tables import ablation_verdict, main_columns, markdown, save_figure, terminal_table

@@ -74,7 +74,7 @@ class VisibleConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
-    def print(self, *objects: object, **options: object) -> None:  # type: ignore[override]
+    def print(self, *objects: object, **options: object) -> None:
         """Print as rich does, but for a table that is wider than the terminal."""
         if self.fits_tables and any(isinstance(thing, Table) for thing in objects):
             objects = tuple(fitted(thing, self.width) if isinstance(thing, Table) else thing for thing in objects)

@@ -14,7 +14,8 @@ from turncredit.cli.console import discard_output, say, warn
 from turncredit.cli.errors import INTERRUPTED, UserError
 from turncredit.cli.listing.examples import no_such_run, run_file
 from turncredit.cli.options import Trust
-from turncredit.cli.printing.progress import Event, Progress, start_line
+from turncredit.cli.printing.log_lines import Event
+from turncredit.cli.printing.progress import Progress, start_line
 from turncredit.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
 from turncredit.registry import trust_names
 from turncredit.report.run_effort import effort_rows

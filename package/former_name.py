@@ -9,7 +9,7 @@ Not included: variables, entry-point groups and modules of that name, since noth
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 __all__ = ["FORMER", "current", "current_name", "random_key"]
 
@@ -44,8 +44,7 @@ def current(content: T) -> T:
     >>> current({"env": "turnwise/Search-v0", "packages": {"turnwise": "0.1.0"}, "text": "open turnwise/Search"})
     {'env': 'turncredit/Search-v0', 'packages': {'turncredit': '0.1.0'}, 'text': 'open turnwise/Search'}
     """
-    renamed: T = _current(content)
-    return renamed
+    return cast(T, _current(content))
 
 
 def _current(content: object) -> object:

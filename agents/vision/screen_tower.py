@@ -63,7 +63,7 @@ class _AroundPatch(nn.Module):
 class ScreenTower(transformers.PreTrainedModel):  # type: ignore[misc]
     """Encodes images float [B, 3, height, width] as vectors [B, patches, hidden size], row by row."""
 
-    config_class = ScreenTowerConfig
+    config_class: type[ScreenTowerConfig] = ScreenTowerConfig
     base_model_prefix = "tower"
     main_input_name = "pixel_values"
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True  # it has no attention
