@@ -64,7 +64,8 @@ def plan(depots: Depots) -> list[Call]:
     tool, depot = depots.right()
     if depots.done not in ([], [(tool, depot)]):
         raise EnvError("something else was done, and nothing undoes it")
-    calls = [] if depots.done else [Call("look", {"depot": depot}), Call(tool, {"depot": depot})]
+    look = [] if depot in depots.visited else [Call("look", {"depot": depot})]
+    calls = [] if depots.done else [*look, Call(tool, {"depot": depot})]
     return [*calls, Call("answer", {"text": "done"})]
 
 
