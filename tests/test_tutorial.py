@@ -122,7 +122,7 @@ def test_the_tutorial_ends_with_an_agent_that_improved_beyond_the_noise(tmp_path
     assert comparison.p_success < comparison.alpha
 
 
-@pytest.mark.waits
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     nbformat = pytest.importorskip("nbformat")
@@ -130,7 +130,9 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("PATH", ENVIRONMENT["PATH"])
     book = nbformat.reads(shortened(json.dumps(json.loads((ROOT / "docs/tutorial.ipynb").read_text("utf-8")))), 4)
     nbformat.validate(book)
-    client.NotebookClient(book, timeout=280, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    client.NotebookClient(
+        book, timeout=280, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    ).execute()
     texts = [output.get("text", "") for cell in book.cells for output in cell.get("outputs", ())]
     assert any("keeps the contract" in text for text in texts)
     assert any("evaluation at 1 " in text for text in texts)

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from toys.benchmarks import register_toys
 from toys.commands import ENV, Call, one_sentence
 from toys.hackable import PaysForNothing, Quiz
 
@@ -92,6 +93,7 @@ def test_a_warning_fails_where_it_is_asked_for(turncredit: Call) -> None:
 
 
 def test_a_player_can_attack(turncredit: Call) -> None:
+    register_toys()
     words = ("--attacker", "random", "--budget", 0, "--json")
     outcomes = {}
     for name in (ENV, QUIZ, "toys/Unlisted-v0"):
