@@ -55,7 +55,6 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         state: returns data that determine everything that can follow, given the world; None for the calls so far.
         plan: returns the calls that solve the task from the current state, including `answer`, given the world; None if
             there is no plan.
-        task_type: returns the name of the kind of task, given a task, for tables per kind; None if all are of one kind.
         form: format of calls: "tags", "hermes", "openai", "llama" or "mistral"; None: "hermes" if native, else "tags".
         native: whether the chat template of the model describes the tools, so that the first observation is the task
             alone, ``info["tools"]`` has the schemas after a reset, and results are plain text; ``info["results"]`` has
@@ -82,7 +81,6 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         say: Callable[[Task], str] = str,
         state: Callable[[World], object] | None = None,
         plan: Callable[[World], Sequence[Call]] | None = None,
-        task_type: Callable[[Task], str] | None = None,
         form: str | None = None,
         native: bool = False,
         finish: str = "answer",
@@ -99,7 +97,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self._form, self._native = format_named(form, native=native), native
         self._finish, self._seconds, self._budget = finish, seconds, budget
         self.metadata = self.metadata | {AGENT: tool_agent(self._form, native)}
-        self._planned, self._kind = plan, task_type
+        self._planned = plan
         if plan is not None:
             self.plan = self._plan
         self._box: Toolbox | None = None
@@ -129,6 +127,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             BadCall: there is no such tool, or the format cannot write the arguments.
         """
         return self._form.write([call], list(self._playing()))
+
+    def task_type(self, task: Task) -> str | None:
+        """Return the name of the kind of a task, for tables per kind; None, unless a subclass says more."""
+        return None
 
     def list_tasks(self, count: int | None) -> list[str]:
         return list(self._tasks)[:count]
@@ -213,8 +215,8 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             "won": self._over and self._score >= 1.0,
             "free_actions": [] if self._over else list(dict.fromkeys(map(self._form.example, self._playing()))),
         }
-        if self._kind is not None:
-            info["task_type"] = self._kind(self._tasks[str(self.task_id)])
+        if (kind := self.task_type(self._tasks[str(self.task_id)])) is not None:
+            info["task_type"] = kind
         if self._native and not self._calls:
             info["tools"] = [tool.schema for tool in self._box or ()]
         if self._answers:

@@ -94,6 +94,10 @@ class Parcels(ToolEnv[Parcel, Depots]):
 
     metadata = ToolEnv.metadata | {"knowledge_in_state": True}
 
+    def task_type(self, task: Parcel) -> str:
+        """Return the kind of a task."""
+        return task.condition
+
 
 def make_env(split: str = "train", native: bool = False) -> Parcels:
     """Return the environment with the tasks of a split."""
@@ -101,7 +105,6 @@ def make_env(split: str = "train", native: bool = False) -> Parcels:
         TASKS[split],
         start=Depots,
         say=lambda parcel: f"Find parcel {parcel.number}. Send it on, or refund it if it is damaged.",
-        task_type=lambda parcel: parcel.condition,
         tools=lambda depots: [depots.look, depots.send, depots.refund],
         check=check,
         state=lambda depots: (sorted(depots.visited), depots.done),
