@@ -1,6 +1,7 @@
 """Lost parcels: find one in five depots, then send it on, or refund it if it is damaged."""
 
 import random
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from turncredit.envs import EnvError, register
@@ -19,13 +20,20 @@ class Parcel(NamedTuple):
     condition: str
 
 
-def draw(numbers: range) -> dict[str, Parcel]:
-    """Return tasks by their ids."""
-    dice = random.Random(numbers.start)
-    return {f"parcel-{n}": Parcel(n, dice.choice(DEPOTS), dice.choice(["intact", "damaged"])) for n in numbers}
+def draw(numbers: Iterable[int]) -> dict[str, Parcel]:
+    """Return tasks by their ids; a number always means the same parcel."""
+    tasks = {}
+    for number in numbers:
+        dice = random.Random(number)
+        tasks[f"parcel-{number}"] = Parcel(number, dice.choice(DEPOTS), dice.choice(["intact", "damaged"]))
+    return tasks
 
 
-TASKS = {"train": draw(range(1000, 3000)), "held_out": draw(range(5000, 5200))}
+NUMBERS = range(1000, 3200)
+TASKS = {
+    "train": draw(number for number in NUMBERS if number % 11),
+    "held_out": draw(number for number in NUMBERS if number % 11 == 0),
+}
 
 
 class Depots:
@@ -39,19 +47,24 @@ class Depots:
         self.visited.add(depot)
         return f"here, {self.parcel.condition}" if depot == self.parcel.depot else "not here"
 
-    def send(self, depot: Depot) -> str:
-        """Send the parcel in a depot on to the customer."""
-        self.done.append(("send", depot))
-        return "sent"
+    def send(self) -> str:
+        """Send the parcel that was found on to the customer."""
+        return self.finish("send")
 
-    def refund(self, depot: Depot) -> str:
-        """Pay for the parcel in a depot."""
-        self.done.append(("refund", depot))
-        return "refunded"
+    def refund(self) -> str:
+        """Pay for the parcel that was found."""
+        return self.finish("refund")
 
-    def right(self) -> tuple[str, Depot]:
+    def finish(self, how: str) -> str:
+        """Note what was done."""
+        if self.parcel.depot not in self.visited:
+            raise LookupError("no parcel was found yet")
+        self.done.append(how)
+        return "done"
+
+    def right(self) -> str:
         """Return what should be done."""
-        return ("send" if self.parcel.condition == "intact" else "refund", self.parcel.depot)
+        return "send" if self.parcel.condition == "intact" else "refund"
 
 
 def check(depots: Depots, answer: str) -> bool:
@@ -61,11 +74,11 @@ def check(depots: Depots, answer: str) -> bool:
 
 def plan(depots: Depots) -> list[Call]:
     """Return the calls of an expert, who knows where the parcel is."""
-    tool, depot = depots.right()
-    if depots.done not in ([], [(tool, depot)]):
+    tool, depot = depots.right(), depots.parcel.depot
+    if depots.done not in ([], [tool]):
         raise EnvError("something else was done, and nothing undoes it")
     look = [] if depot in depots.visited else [Call("look", {"depot": depot})]
-    calls = [] if depots.done else [*look, Call(tool, {"depot": depot})]
+    calls = [] if depots.done else [*look, Call(tool, {})]
     return [*calls, Call("answer", {"text": "done"})]
 
 
@@ -74,19 +87,17 @@ class Clerk:
 
     def start(self, observation: str) -> None:
         """Begin an episode; the same task is played in the same way."""
-        self.dice, self.depot = random.Random(observation), ""
+        self.dice = random.Random(observation)
 
     def act(self, observation: str, admissible: object) -> str:
         """Return the next action."""
-        if observation in ("sent", "refunded"):
+        if observation == "done":
             return "<answer>done</answer>"
         if observation.startswith("here"):
-            tool = self.dice.choice(["send", "refund"]) if "damaged" in observation else "send"
-            return f"<{tool}>{self.depot}</{tool}>"
+            return self.dice.choice(["<send/>", "<refund/>"]) if "damaged" in observation else "<send/>"
         if observation == "not here" and self.dice.random() < 0.3:
             return "<answer>not found</answer>"
-        self.depot = self.dice.choice(DEPOTS)
-        return f"<look>{self.depot}</look>"
+        return f"<look>{self.dice.choice(DEPOTS)}</look>"
 
 
 class Parcels(ToolEnv[Parcel, Depots]):
