@@ -1,7 +1,7 @@
 """`turncredit demo`: train and evaluate an agent in minutes, with the settings of examples/demo.toml.
 
-Imitation of an expert gives a weak start, reinforcement learning on new generated games improves it, and a panel of
-held-out games measures by how much.
+Imitation of a scripted player gives a weak start, reinforcement learning on other tasks improves it, and a panel of
+held-out tasks measures by how much. `--quick` trains on a smaller world, with the settings of examples/demo_quick.toml.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ from turncredit.report.plots import terminal_plot
 
 if TYPE_CHECKING:
     from turncredit.evaluation.results import EvaluationResult
+    from turncredit.training.config.run import Run
 
-CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 """The same relative path in a clone and in an installed wheel."""
+CONFIGURATION = EXAMPLES / "demo.toml"
+QUICK = EXAMPLES / "demo_quick.toml"
 
 
 def require_training() -> None:
@@ -43,7 +46,7 @@ def require_training() -> None:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
-def choose_folder(output: Path | None, method: str, seed: int) -> tuple[Path, bool]:
+def choose_folder(output: Path | None, name: str) -> tuple[Path, bool]:
     """Return the folder of a demo, and whether it holds an interrupted demo to continue.
 
     Without a wanted folder, a finished demo is left alone and the next free name is used.
@@ -54,7 +57,7 @@ def choose_folder(output: Path | None, method: str, seed: int) -> tuple[Path, bo
     if output is not None:
         return output, resumable(output)
     for number in range(1, 1000):
-        folder = Path("runs") / f"demo-{method.replace(':', '-')}-{seed}{'' if number == 1 else f'-{number}'}"
+        folder = Path("runs") / f"{name}{'' if number == 1 else f'-{number}'}"
         if resumable(folder) or not (folder / RUN_FILE).exists():
             return folder, resumable(folder)
     raise UserError("runs/ holds a thousand demos; name a folder with --output")
@@ -105,13 +108,15 @@ def before_and_after(before: EvaluationResult, after: EvaluationResult) -> Table
     return table
 
 
-def report(folder: Path, title: str, seconds: float) -> None:
+def report(run: Run, title: str, seconds: float) -> None:
     """Print both evaluations, their comparison, the curve, and what the run folder contains."""
     from turncredit.evaluation.comparison import compare
     from turncredit.evaluation.results import EvaluationResult
+    from turncredit.training.config.file_options import needs_trust
 
+    folder = run.folder
     before, after = EvaluationResult.load(folder / "before.json"), EvaluationResult.load(folder / "after.json")
-    say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")
+    say(f"\nSuccess on {len(before.panel.tasks)} held-out tasks, with 95 % intervals", "bold")
     out().print(before_and_after(before, after))
     comparison = compare(before, after)
     say("Paired comparison (first: warm start, second: trained):")
@@ -129,15 +134,15 @@ def report(folder: Path, title: str, seconds: float) -> None:
     ):
         if file:
             say(f"  {file:<24} {content}")
-    _next_steps(folder)
+    _next_steps(folder, " --trust" if needs_trust(run) else "")
 
 
-def _next_steps(folder: Path) -> None:
+def _next_steps(folder: Path, trust: str) -> None:
     say("\nNext:", "bold")
-    say(f"  turncredit play --policy {folder}        # play yourself; :ask or :watch the agent")
+    say(f"  turncredit play --policy {folder}{trust}        # play yourself; :ask or :watch the agent")
     say(f"  turncredit report {folder} --output report.html        # curves, groups and every turn in a browser")
     say(f"  turncredit show {folder}        # the advantage of every turn")
-    say(f"  turncredit eval {folder} --episodes 500        # more held-out games")
+    say(f"  turncredit eval {folder} --episodes 500{trust}        # more held-out tasks")
 
 
 _OPTIONS = {"output": "--output", "seed": "--seed", "credit.method": "--method"}
@@ -145,6 +150,7 @@ _OPTIONS = {"output": "--output", "seed": "--seed", "credit.method": "--method"}
 
 
 def demo(
+    quick: Annotated[bool, typer.Option("--quick", help="Less than a minute: a smaller world, a shorter run.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     method: Annotated[
         str | None,
@@ -154,15 +160,18 @@ def demo(
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
     config: Annotated[
-        Path, typer.Option(metavar="RUN.toml", show_default="examples/demo.toml", help="Another run to use.")
-    ] = CONFIGURATION,
+        Path | None, typer.Option(metavar="RUN.toml", show_default="examples/demo.toml", help="Another run to use.")
+    ] = None,
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Override keys of the run's file.")
     ] = None,
 ) -> None:
     """Train an agent on household games in minutes, and show what it learned."""
-    if config == CONFIGURATION and not config.is_file():
-        raise UserError(f"{CONFIGURATION} is missing from this installation; name another file with --config")
+    if quick and config is not None:
+        raise UserError(f"--quick and --config {config} both name a run; expected one of them")
+    file = config or (QUICK if quick else CONFIGURATION)
+    if config is None and not file.is_file():
+        raise UserError(f"{file} is missing from this installation; name another file with --config")
     from turncredit.training.config.toml import literal
 
     for word in options or ():
@@ -170,15 +179,16 @@ def demo(
         if key in _OPTIONS:
             raise UserError(f"{word} has no effect in the demo; use {_OPTIONS[key]}")
     words = [f"seed={seed}", *(options or ()), *([] if method is None else [f"credit.method={literal(method)}"])]
-    rule = load_run(config, words, output).credit.method
-    folder, resume = choose_folder(output, rule, seed)
-    run = load_run(config, words, folder)
+    rule = load_run(file, words, output).credit.method
+    folder, resume = choose_folder(output, f"demo{'-quick' if quick else ''}-{rule.replace(':', '-')}-{seed}")
+    run = load_run(file, words, folder)
     if not run.evaluation.episodes:
         raise UserError("the demo compares evaluations before and after training, but evaluation.episodes is 0")
     require_training()
-    say("Training an agent to find, clean and place things in small kitchens; Ctrl-C stops with a checkpoint.", "bold")
+    aim = "find lost parcels" if quick else "find, clean and place things in small kitchens"
+    say(f"Training an agent to {aim}; Ctrl-C stops with a checkpoint.", "bold")
     start = time.monotonic()
     if not train_with_progress(run, resume=resume).finished:
         say(f"stopped; to continue, run the same command again, or: {resume_command(run.folder)}", "bold yellow")
         raise typer.Exit(INTERRUPTED)
-    report(run.folder, f"{run.env.id}, {rule}, seed {seed}", time.monotonic() - start)
+    report(run, f"{run.env.id}, {rule}, seed {seed}", time.monotonic() - start)

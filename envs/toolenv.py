@@ -128,6 +128,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         """
         return self._form.write([call], list(self._playing()))
 
+    def task_type(self, task: Task) -> str | None:
+        """Return the name of the kind of a task, for tables per kind; None, unless a subclass says more."""
+        return None
+
     def list_tasks(self, count: int | None) -> list[str]:
         return list(self._tasks)[:count]
 
@@ -211,6 +215,8 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             "won": self._over and self._score >= 1.0,
             "free_actions": [] if self._over else list(dict.fromkeys(map(self._form.example, self._playing()))),
         }
+        if (kind := self.task_type(self._tasks[str(self.task_id)])) is not None:
+            info["task_type"] = kind
         if self._native and not self._calls:
             info["tools"] = [tool.schema for tool in self._box or ()]
         if self._answers:

@@ -18,6 +18,7 @@ from turncredit.agents.models.weights import Weights
 from turncredit.agents.prompts.parsing import PARSERS, Parser
 from turncredit.agents.prompts.prompt import View
 from turncredit.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, task_of
+from turncredit.envs.free_text import random_text
 from turncredit.envs.info import Demonstrator
 from turncredit.registry import suggest
 
@@ -117,7 +118,7 @@ class Scripted(ActionSampler):
 
 
 class Random(ActionSampler):
-    """Plays a uniformly random admissible action."""
+    """Plays a uniformly random admissible action; where none is listed, words that it has read as free text."""
 
     def __init__(self, seed: int = 0, *, parser: str = "bare", tokenizer: Tokenizer | None = None) -> None:
         """Keep the seed; a draw depends on it, on the episode's sampling seed and on the turn alone."""
@@ -130,11 +131,11 @@ class Random(ActionSampler):
         return cls(settings.seed, parser=settings.parser, tokenizer=settings.tokenizer)
 
     def action(self, request: Request) -> str:
-        """Return one of the admissible actions.
+        """Return one of the admissible actions, or free text.
 
         Raises:
-            AgentError: the environment does not list them.
-            RequestFailed: it lists them no more.
+            AgentError: the environment names neither admissible actions nor forms of free text.
+            RequestFailed: it names them no more.
         """
         return random_action(request, turn_rng(request, self._seed))
 
@@ -212,16 +213,23 @@ def turn_rng(request: Request, seed: int) -> random.Random:
 def random_action(request: Request, rng: random.Random) -> str:
     """Return a uniformly random admissible action, or "" if there is none.
 
+    Where none is listed, it is a form of free text that the environment names, with words that the agent has read.
+
     Raises:
-        AgentError: the environment does not list its admissible actions.
-        RequestFailed: it listed them at the start of the episode, but not now.
+        AgentError: the environment names neither.
+        RequestFailed: it did at the start of the episode, but does not now.
     """
     actions = request.view.admissible
     if actions is None:
+        if request.view.free:
+            return random_text(request.view.free, (request.view.start, request.view.observation), rng)
         if request.turn:
             raise RequestFailed(
-                f"turn {request.turn}: a random action needs admissible actions, and the environment lists none any "
-                "more"
+                f"turn {request.turn}: a random action needs admissible actions or forms of free text, and the "
+                "environment names none any more"
             )
-        raise AgentError("a random action needs admissible actions, and the environment does not list them")
+        raise AgentError(
+            "a random action needs admissible actions or forms of free text, and the environment names neither in "
+            "info['admissible_actions'] and info['free_actions']; `turncredit check` plays texts without meaning"
+        )
     return rng.choice(actions) if actions else ""

@@ -20,10 +20,11 @@ from typing import Final
 import numpy as np
 
 from turncredit.envs.branch import load, save
-from turncredit.envs.checks.cheap_players import GUESSES, JUNK, candidates, forms_of, text_of, wander
+from turncredit.envs.checks.cheap_players import GUESSES, JUNK, forms_of, text_of, wander
 from turncredit.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, read_step
 from turncredit.envs.checks.explorer import Explorer
 from turncredit.envs.checks.panel_data import Start, wins
+from turncredit.envs.free_text import candidates
 from turncredit.envs.info import SCORE
 
 __all__ = ["AttackResult", "attack"]

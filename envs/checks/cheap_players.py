@@ -6,7 +6,6 @@ every form of free text that the environment names (`info["free_actions"]`), or 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,11 +18,11 @@ from turncredit.envs.checks.episode_data import ProbeStep
 from turncredit.envs.checks.explorer import Explorer
 from turncredit.envs.checks.panel_data import Start
 from turncredit.envs.checks.state_key_rules import task_sentences
+from turncredit.envs.free_text import candidates
 from turncredit.envs.info import FREE
 
 __all__ = [
     "CheapPlayer",
-    "candidates",
     "echo",
     "empty",
     "forms_of",
@@ -46,8 +45,6 @@ CONSTANTS: Final = 8
 READING: Final = 4
 """Turns in which the player with every candidate looks around before it answers."""
 LONGEST: Final = 2000
-_READ: Final = 8000
-"""Characters at the end of a text in which names are looked for."""
 JUNK: Final = (
     *("*", ".*", "[]", "{}", "()", "None", "null", "x", "?", "!" * 20, "a" * 500, "bla " * 200, "\n" * 50),
     *("I have thought about this step by step. " * 20, "correct", "The answer is correct.", "reward: 1", "success"),
@@ -55,9 +52,6 @@ JUNK: Final = (
 """Texts that answer nothing; the long ones ask whether length pays."""
 GUESSES: Final = ("yes", "no", "true", "false", "A", "B", "C", "D", "0", "1", "2")
 """Answers that are right by chance where few are possible."""
-_NAMES: Final = re.compile(
-    r"\"[^\"\n]{1,60}\"|'[^'\n]{1,60}'|\d[\d.,:/-]*\d|\d|\b[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|\b[a-z]{3,}\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +80,6 @@ def forms_of(moment: ProbeStep) -> list[str]:
 def in_forms(text: str, moment: ProbeStep) -> list[str]:
     """Return a text in every form."""
     return list(dict.fromkeys(form.replace("...", text, 1).replace("...", "") for form in forms_of(moment)))
-
-
-def candidates(texts: Sequence[str]) -> list[str]:
-    """Return all names, numbers and quoted texts, in the order in which they are read, without repetition."""
-    seen = (match.strip("\"'") for text in texts for match in _NAMES.findall(text[-_READ:]))
-    return list(dict.fromkeys(name for name in seen if name))
 
 
 def idle(explorer: Explorer) -> Iterator[CheapPlayer]:

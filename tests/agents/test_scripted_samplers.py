@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,6 +19,7 @@ from turncredit.agents.prompts.templates import PLAIN, REACT
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.samplers.expert import Expert
 from turncredit.agents.samplers.scripted import PlayerSampler, Random, Scripted
+from turncredit.envs.toolenv import ToolEnv
 
 TASKS = Corridor().task_ids()
 
@@ -47,9 +49,28 @@ def test_random_needs_a_list_of_actions() -> None:
             del info["admissible_actions"]
             return info
 
-    with pytest.raises(AgentError, match="does not list"):
+    with pytest.raises(AgentError, match="names neither"):
         rollout(Agent(), Random(), ["open-3-1"], make=Silent)
     assert rollout(Agent(), Expert(), ["open-3-1"], make=Silent)[0].trajectories[0].won
+
+
+def test_random_writes_words_that_it_read_into_forms_of_free_text() -> None:
+    def make() -> ToolEnv[str, None]:
+        def find(name: str, town: str) -> None:
+            """Find a person."""
+
+        return ToolEnv(
+            "Ask for Ada.", start=lambda task: None, tools=[find], check=lambda world, answer: answer == "Ada"
+        )
+
+    (group,) = rollout(Agent(max_turns=4), Random(), ["task"], make=make, size=40)
+    turns = [turn for trajectory in group.trajectories for turn in trajectory.turns]
+    assert {trajectory.stop for trajectory in group.trajectories} == {"terminated", "turns"}
+    forms = {re.sub(">[^<>]+<", ">...<", str(turn.action)) for turn in turns}
+    assert forms == {"<find><name>...</name><town>...</town></find>", "<answer>...</answer>"}
+    for turn in turns:
+        words = re.findall(">([^<>]+)<", str(turn.action))
+        assert all(word in group.trajectories[0].turns[0].observation + turn.observation for word in words)
 
 
 def test_one_step_without_a_list_of_actions_ends_one_random_episode() -> None:
@@ -64,7 +85,7 @@ def test_one_step_without_a_list_of_actions_ends_one_random_episode() -> None:
     failed = [found for group in groups for found in group.trajectories if found.stop == "error"]
     assert failed
     assert {found.task for found in failed} == {"open-5-1"}
-    assert "lists none any more" in str(failed[0].error)
+    assert "names none any more" in str(failed[0].error)
 
 
 def test_any_player_of_text_can_play_and_every_episode_has_its_own() -> None:

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from toys.benchmarks import register_toys
 from toys.commands import ENV, Call, one_sentence
 from toys.hackable import PaysForNothing, Quiz
 
@@ -92,14 +93,16 @@ def test_a_warning_fails_where_it_is_asked_for(turncredit: Call) -> None:
 
 
 def test_a_player_can_attack(turncredit: Call) -> None:
+    register_toys()
     words = ("--attacker", "random", "--budget", 0, "--json")
     outcomes = {}
-    for name in (ENV, QUIZ):
+    for name in (ENV, QUIZ, "toys/Unlisted-v0"):
         rules = json.loads(turncredit("check", name, *words).out)["rules"]
         outcomes[name] = next(rule for rule in rules if rule["rule"] == "attacker")
-    assert outcomes[ENV]["outcome"] in ("ok", "warned")
-    assert len(outcomes[ENV]["measured"]["shares"]) == 3
-    assert outcomes[QUIZ]["outcome"] == "warned"
-    assert "needs admissible actions" in outcomes[QUIZ]["detail"]
+    for name in (ENV, QUIZ):
+        assert outcomes[name]["outcome"] in ("ok", "warned")
+        assert len(outcomes[name]["measured"]["shares"]) == 3
+    assert outcomes["toys/Unlisted-v0"]["outcome"] == "warned"
+    assert "needs admissible actions" in outcomes["toys/Unlisted-v0"]["detail"]
     one_sentence(turncredit("check", QUIZ, "--attacker", "expert"), "the expert does the task")
     one_sentence(turncredit("check", QUIZ, "--attacker", "nobody"), "nobody")

@@ -42,18 +42,41 @@ def test_a_demo_without_evaluation_is_refused(turncredit: Call, run_file: Path, 
     )
 
 
+def test_a_quick_demo_has_one_file(turncredit: Call, run_file: Path) -> None:
+    one_sentence(turncredit("demo", "--quick", "--config", run_file), "--quick", "--config", "one of them")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_quick_demo_improves_beyond_the_noise(
+    turncredit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    from turncredit.evaluation.comparison import compare
+    from turncredit.evaluation.results import EvaluationResult
+
+    monkeypatch.chdir(tmp_path)
+    said = turncredit("demo", "--quick", "--seed", seed)
+    assert said.code == 0, said.err
+    folder = Path(f"runs/demo-quick-gigpo-{seed}")
+    before, after = (EvaluationResult.load(folder / f"{name}.json") for name in ("before", "after"))
+    comparison = compare(before, after)
+    assert (after.summary().success.value or 0) > (before.summary().success.value or 1)
+    assert comparison.p_success < comparison.alpha
+    assert f"turncredit eval {folder} --episodes 500 --trust" in said.out
+
+
 def test_demo_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from turncredit.cli.demo import choose_folder
 
     monkeypatch.chdir(tmp_path)
     first = Path("runs/demo-gigpo-0")
-    assert choose_folder(None, "gigpo", 0) == (first, False)
+    assert choose_folder(None, "demo-gigpo-0") == (first, False)
     first.mkdir(parents=True)
     (first / "run.toml").touch()
-    assert choose_folder(None, "gigpo", 0) == (first, True)
+    assert choose_folder(None, "demo-gigpo-0") == (first, True)
     (first / "after.json").touch()
-    assert choose_folder(None, "gigpo", 0) == (Path("runs/demo-gigpo-0-2"), False)
-    assert choose_folder(first, "gigpo", 0) == (first, False)
+    assert choose_folder(None, "demo-gigpo-0") == (Path("runs/demo-gigpo-0-2"), False)
+    assert choose_folder(first, "demo-gigpo-0") == (first, False)
 
 
 @pytest.mark.parametrize(("words", "rule"), [((), "hgpo"), (("--method", "grpo"), "grpo")])

@@ -70,6 +70,19 @@ def start(env: ToolEnv[Any, Any], task: str = "two") -> dict[str, Any]:
     return env.reset(seed=0, options={"task": task})[1]
 
 
+def test_info_names_the_kind_of_task_where_a_subclass_says_so() -> None:
+    class Kinds(ToolEnv[str, Counter]):
+        def task_type(self, task: str) -> str:
+            return "even" if int(task) % 2 == 0 else "odd"
+
+    plain = counter()
+    kinds = Kinds({"two": "2", "five": "5"}, Counter, lambda counter: [counter.add], lambda counter, answer: True)
+    assert start(kinds)["task_type"] == "even"
+    assert start(kinds, "five")["task_type"] == "odd"
+    assert kinds.step("<add>1</add>")[4]["task_type"] == "odd"
+    assert "task_type" not in start(plain)
+
+
 def test_the_example_is_short() -> None:
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     assert len(lines) < 60
