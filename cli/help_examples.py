@@ -11,7 +11,7 @@ __all__ = ["EXAMPLES", "add_examples"]
 
 EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("turncredit demo", "turncredit play --hint", "turncredit eval expert turncredit/Household-v0 level=tiny"),
-    "demo": ("turncredit demo", "turncredit demo --seed 1 --method gigpo"),
+    "demo": ("turncredit demo", "turncredit demo --quick", "turncredit demo --seed 1 --method gigpo"),
     "play": (
         "turncredit play --hint",
         "turncredit play turncredit/WebShop-v0 level=tiny",
@@ -22,6 +22,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "eval": (
         "turncredit eval runs/demo-hgpo-0 --episodes 500",
         "turncredit eval expert turncredit/Household-v0 level=small --output expert.json",
+    ),
+    "rollout": (
+        "turncredit rollout expert turncredit/Household-v0 level=tiny sampler.noise=0.5 agent.max_turns=20",
+        "turncredit rollout runs/demo-hgpo-0 --tasks 32 --size 8 --output groups.jsonl",
     ),
     "bench": ("turncredit bench random --suite quick", "turncredit bench runs/demo-hgpo-0 --output card"),
     "ablate": ("turncredit ablate run.toml credit=grpo,hgpo seeds=5", "turncredit ablate runs/ablate-my-run"),

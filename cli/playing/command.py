@@ -57,9 +57,7 @@ def rollout(
 ) -> None:
     """Play groups of episodes without training, to study credit: several episodes of each of some tasks.
 
-    All episodes of a group begin in the same state, as in training. Example:
-
-    turncredit rollout expert turncredit/Household-v0 level=tiny sampler.noise=0.5 agent.max_turns=20
+    All episodes of a group begin in the same state, as in training.
     """
     from turncredit.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
     from turncredit.evaluation.panels import make_panel

@@ -245,6 +245,9 @@ def test_a_start_that_failed_can_be_corrected(turncredit: Call, run_file: Path, 
     output = tmp_path / "run"
     words = ("train", run_file, "--output", output, "evaluation.episodes=0", "train.iterations=1", "imitation.epochs=1")
     one_sentence(turncredit(*words, "agent.max_tokens=400"), "policy.context")
+    # its demonstrations were played with the other limit: they are not thrown away without a word
+    one_sentence(turncredit(*words, "--resume"), "agent.max_tokens changed since the warm start", "remove", "imitation")
+    shutil.rmtree(output / "imitation")
     assert turncredit(*words, "--resume").code == 0
 
 
