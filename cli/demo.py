@@ -150,7 +150,7 @@ _OPTIONS = {"output": "--output", "seed": "--seed", "credit.method": "--method"}
 
 
 def demo(
-    quick: Annotated[bool, typer.Option("--quick", help="Less than a minute: a smaller world, a shorter run.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A minute: a smaller world, a shorter run.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     method: Annotated[
         str | None,
