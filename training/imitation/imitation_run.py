@@ -142,10 +142,10 @@ def fingerprint(batch: Batch) -> str:
     """Return 16 hexadecimal digits that are equal for demonstrations which teach the same, from a SHA-256."""
     digest = hashlib.sha256()
     for array in (batch.tokens, batch.lengths, batch.mask, batch.advantages, batch.turn):
-        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(f"{array.dtype} {array.shape}".encode("ascii"))
         digest.update(np.ascontiguousarray(array).tobytes())
     for image in (image for row in batch.images or () for image in row):
-        digest.update(image.key.encode())
+        digest.update(image.key.encode("ascii"))
     return digest.hexdigest()[:16]
 
 
