@@ -100,7 +100,7 @@ def test_the_notebook_is_made_of_the_page() -> None:
     assert kinds.count("code") == sum(block.kind in ("file", "commands") for block in BLOCKS)
 
 
-@pytest.mark.waits
+@pytest.mark.slow
 def test_the_tutorial_runs_in_an_empty_folder(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     played(tmp_path, whole=False)
