@@ -47,17 +47,16 @@ def test_a_quick_demo_has_one_file(turncredit: Call, run_file: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_quick_demo_improves_beyond_the_noise(
-    turncredit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    turncredit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from turncredit.evaluation.comparison import compare
     from turncredit.evaluation.results import EvaluationResult
 
     monkeypatch.chdir(tmp_path)
-    said = turncredit("demo", "--quick", "--seed", seed)
+    said = turncredit("demo", "--quick")
     assert said.code == 0, said.err
-    folder = Path(f"runs/demo-quick-gigpo-{seed}")
+    folder = Path("runs/demo-quick-gigpo-0")
     before, after = (EvaluationResult.load(folder / f"{name}.json") for name in ("before", "after"))
     comparison = compare(before, after)
     assert (after.summary().success.value or 0) > (before.summary().success.value or 1)
