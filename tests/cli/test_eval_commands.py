@@ -54,7 +54,7 @@ def test_several_trials_are_one_result_and_one_group_for_each_task(turncredit: C
     assert re.search(rf"all tasks +{100 * won / len(rows):.1f} % .* {won}/{len(rows)}", said.out)
     wins = [[row["won"] for row in rows if row["task"] == task] for task in tasks]
     some, each = (100 * sum(map(test, wins)) / len(wins) for test in (any, all))
-    assert re.search(rf"\n +3 +{some:.1f} % .* {each:.1f} % ", said.out)
+    assert re.search(rf"\n *3 +{some:.1f} % .* {each:.1f} % ", said.out)
     facts = json.loads(turncredit("credit", kept, "--json").out)["facts"]
     assert (facts["groups"], facts["trajectories"], facts["groups_of_one"]) == (len(tasks), 3 * len(tasks), 0)
     shown = turncredit("show", kept, "--limit", 1).out

@@ -67,7 +67,12 @@ def test_commands_take_the_name(
 def test_every_example_says_what_it_does_and_needs(turncredit: Call) -> None:
     listed = examples()
     assert [example.name for example in listed if "." not in example.name] == RUNS
-    assert {example.name for example in listed if "." in example.name} == {"my_tools.py", "slurm.sh", "kuberay.yaml"}
+    assert {example.name for example in listed if "." in example.name} == {
+        "my_tools.py",
+        "parcels.py",
+        "slurm.sh",
+        "kuberay.yaml",
+    }
     for example in listed:
         assert example.about, example.name
         assert ". " not in example.about, f"{example.name}: one sentence"

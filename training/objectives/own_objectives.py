@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +24,6 @@ __all__ = ["tried"]
 
 _TURNS = 2
 """Turns of a sequence; a turn has as many tokens, a group as many sequences, and there are as many groups."""
-_GROUPS = torch.arange(_TURNS**2) // _TURNS
 """Group of each sequence."""
 
 
@@ -61,13 +61,18 @@ def tried(loaded: Callable[..., object], needs: tuple[str, ...] = ()) -> tuple[O
     return function, tuple(sorted(columns - {"spans"}))
 
 
+def _groups() -> Tensor:
+    """Return the group of each sequence."""
+    return torch.arange(_TURNS**2) // _TURNS
+
+
 def _tokens(columns: Collection[str]) -> Tokens:
     """Return two groups of two sequences of two turns of two tokens, with some of the optional columns."""
-    dice = torch.Generator().manual_seed(0)
+    dice = np.random.default_rng(0)
     count = _TURNS**4
 
     def drawn() -> Tensor:
-        return torch.rand(count, generator=dice, dtype=torch.float64)
+        return torch.from_numpy(dice.random(count))
 
     old, sequence = -0.1 - drawn(), torch.arange(count) // _TURNS**2
     optional: dict[str, Tensor] = {
@@ -96,7 +101,7 @@ def _tokens(columns: Collection[str]) -> Tokens:
         mean_logprob=shown("mean_logprob"),
         old_mean_logprob=shown("old_mean_logprob"),
         outcome=shown("outcome"),
-        group=_GROUPS if "group" in columns else None,
+        group=_groups() if "group" in columns else None,
         source=shown("source"),
     )
 
@@ -144,7 +149,7 @@ def _units(tokens: Tokens, scope: Scope) -> Iterator[Tensor]:
         "token": torch.arange(len(tokens)),
         "turn": tokens.turn,
         "sequence": tokens.sequence,
-        "group": _GROUPS[tokens.sequence],
+        "group": _groups()[tokens.sequence],
         "batch": torch.zeros_like(tokens.turn),
     }[scope]
     yield from (torch.nonzero(codes == code).flatten() for code in sorted(set(codes.tolist())))
