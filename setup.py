@@ -34,7 +34,7 @@ def index_page(text: str, repository: str, version: str) -> str:
     """
     text = IN_A_CLONE.sub("" if repository else r"\1", text)
     text = ON_AN_INDEX.sub(r"\1" if repository else "", text)
-    text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)  # marks of tables that are rendered
+    text = re.sub(r"^<!-- [^\n]+ -->\n\n?", "", text, flags=re.MULTILINE)  # marks of tables that are rendered
 
     def link(match: re.Match[str]) -> str:
         mark, label, target = match.groups()
