@@ -186,7 +186,7 @@ def env_ids(*, variants: bool = True) -> list[str]:
 
     Args:
         variants: include ids such as "turncredit/MiniWoB-click-button-v0" that preset an option of
-        "turncredit/MiniWoB-v0".
+            "turncredit/MiniWoB-v0".
     """
     load_plugins()
     ids = sorted(name for name in _listed if name in gymnasium.registry)
