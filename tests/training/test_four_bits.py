@@ -164,7 +164,7 @@ def test_7b_fits_on_24_gb():
 
 def test_it_is_refused_without_bitsandbytes(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "bitsandbytes", None)
-    with pytest.raises(ConfigError, match=r"policy\.lora\.bits = 4 needs bitsandbytes; .*turncredit\[qlora\]"):
+    with pytest.raises(ConfigError, match=r"policy\.lora\.bits = 4 needs bitsandbytes: .*\[qlora\]"):
         make_learner.check_policy(PolicySection(model="x", lora=LORA))
 
 
