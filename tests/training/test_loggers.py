@@ -204,7 +204,7 @@ def test_a_logger_that_is_not_installed_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: str, extra: str
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, module, None)
-    words = rf"the logger {name} needs {module}, which is not installed.*turncredit\[{extra}\]"
+    words = rf"the logger {name} needs {module}, which is not installed.*\[{extra}\]"
     with pytest.raises(TrainingError, match=words):
         open_loggers([name], tmp_path, name="run", config={})
 
