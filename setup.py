@@ -28,9 +28,9 @@ def index_page(text: str, repository: str, version: str) -> str:
     """Return README.md as it reads on an index.
 
     Args:
-        text: of README.md.
+        text: content of README.md.
         repository: address of the repository, laid out as GitHub does; "" if there is none.
-        version: of the package; the tag in the repository is v and the version.
+        version: version of the package; the tag in the repository is v and the version.
     """
     text = IN_A_CLONE.sub("" if repository else r"\1", text)
     text = ON_AN_INDEX.sub(r"\1" if repository else "", text)

@@ -92,7 +92,7 @@ def format_arm(value: object, settings: Sequence[tuple[str, object]] = ()) -> st
     'mine:by_time:gamma=0.9:note="a,b"'
 
     Args:
-        value: of the axis: a string, number, bool, list or mapping.
+        value: value of the axis: a string, number, bool, list or mapping.
         settings: names and values.
     """
     return ":".join([format_value(value), *(f"{name}={format_value(item)}" for name, item in settings)])

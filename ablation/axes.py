@@ -37,7 +37,7 @@ class Arm:
     """One arm: the keys that it changes, and what becomes of the options of the run's credit rule.
 
     Attributes:
-        name: of the arm.
+        name: name of the arm.
         words: "section.key=value".
         left_out: options of the run that the arm's credit rule does not have.
         handed: options of the run that only the base rule of the arm's credit rule has; they are passed to it.
@@ -113,7 +113,7 @@ def _with_options(key: str, value: str, options: Mapping[str, str]) -> str:
     """Return a choice with options as an inline table: {name = "vade", gain = "even"}.
 
     Args:
-        key: of the choice.
+        key: key of the choice.
         value: text of a name, or of a table with a name.
         options: their texts by full key.
     """
@@ -129,7 +129,7 @@ class _Owner:
     """The key of an axis, and where settings without a section of their own belong.
 
     Attributes:
-        key: of the axis.
+        key: key of the axis.
         section: that it belongs to.
         fields: keys of the section, and of the table that the axis abbreviates or lies in, by the path before them.
         chooses: whether a value names something with options in its own table: {name = "vade", gain = "even"}.
@@ -196,7 +196,7 @@ def with_own_folders(arms: Sequence[Arm], taken: str) -> list[Arm]:
     add a hash of their names; so does one whose name is too long for a folder.
 
     Args:
-        arms: with distinct names.
+        arms: arms with distinct names.
         taken: a folder that no arm may have.
     """
     folders, distinct = {taken.lower()}, list[Arm]()

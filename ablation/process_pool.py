@@ -29,7 +29,7 @@ class PooledRun:
     """One run with an evaluation, to be trained in its own process.
 
     Attributes:
-        name: of the arm.
+        name: name of the arm.
         seed: of the run.
         run: the configuration.
         after: the run that must finish first, or None.

@@ -53,7 +53,7 @@ class RankCorrelation:
 
         Args:
             strata: pairs (x, y), one for each run, by experiment.
-            confidence: in (0, 1).
+            confidence: confidence of the interval, in (0, 1).
 
         Raises:
             EvaluationError: a measurement is not finite.

@@ -151,7 +151,7 @@ def student_quantile(confidence: float, degrees: int) -> float:
     2.7764
 
     Args:
-        confidence: in (0, 1).
+        confidence: confidence of the interval, in (0, 1).
         degrees: degrees of freedom, from 1.
 
     Raises:

@@ -143,7 +143,7 @@ def play_groups(
         agent: prompts, parser, limits, temperature.
         sampler: the model.
         record: the tasks, the size of the groups, the seed.
-        file: of the trajectories; its record is written beside it.
+        file: file of the trajectories; its record is written beside it.
         make: makes an environment of the panel; or an `EnvPool` of them.
         earlier: what the file holds already, from `earlier_episodes`.
         concurrency: maximum number of episodes at once.

@@ -114,7 +114,7 @@ def span(
     """Return a span that lasts as long as its `with` block; an exception that leaves it is recorded.
 
     Args:
-        name: of the work.
+        name: name of the work.
         attributes: as OpenTelemetry's conventions name them.
         parent: place of the span; None: below the one in progress here, in this thread or task.
         client: whether the work is done by another process.
@@ -137,7 +137,7 @@ def start(attributes: Mapping[str, Value] | None = None, *, make_exporter: MakeE
     """Send spans from now on, until `stop`; calls of both may be nested.
 
     Args:
-        attributes: of all spans, as attributes of their resource.
+        attributes: facts of all spans, as attributes of their resource.
         make_exporter: makes what sends them; None: what OTEL_TRACES_EXPORTER names, by default OTLP over HTTP.
 
     Raises:

@@ -26,7 +26,7 @@ class Example(NamedTuple):
     """An example as its file describes it.
 
     Args:
-        name: of a run, without its ending; of another file, with it.
+        name: name of a run, without its ending; of another file, with it.
         about: what it does, a sentence without its full stop.
         needs: what it needs, extras of the package among it.
     """

@@ -30,7 +30,7 @@ def wrapped(text: Text, width: int) -> Text:
     Only a line without a place to break it is longer.
 
     Args:
-        text: with or without line breaks of its own, and with styles, which stay.
+        text: text with or without line breaks of its own, and with styles, which stay.
         width: number of cells of a line.
     """
     lines = []

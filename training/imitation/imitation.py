@@ -237,7 +237,7 @@ def imitate(
 
     Args:
         learner: its model is changed in place.
-        batch: from `demonstration_batch`.
+        batch: batch from `demonstration_batch`.
         section: the `[imitation]` section.
         on_step: see `Imitation.advance`.
         options: further options of `Imitation`.

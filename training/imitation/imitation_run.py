@@ -43,7 +43,7 @@ class ImitationRun:
         section: the `[imitation]` section.
         train: the `[train]` section.
         context: maximum number of tokens in a sequence.
-        seed: of the order of the demonstrations.
+        seed: seed of the order of the demonstrations.
         agents: makes the agent for the policy's tokenizer.
         report: receives events and ticks "imitation".
         recovery: keeps finished optimizer steps.
@@ -66,7 +66,7 @@ class ImitationRun:
             learner: as it is before imitation, or with the weights of a checkpoint.
             demonstrations: what is imitated.
             started: when the warm start began, as `time.perf_counter` tells it.
-            restored: that checkpoint; None: imitation begins.
+            restored: the checkpoint; None: imitation begins.
 
         Raises:
             NoDemonstrations: no token is left to learn from.

@@ -93,7 +93,7 @@ class ObjectiveFunction:
 
         Args:
             tokens: whole units of the scope.
-            options: of the objective.
+            options: options of the objective.
 
         Raises:
             TypeError: the function returned something else.

@@ -22,7 +22,7 @@ class Objective(Terms):
 
     Attributes:
         name: a name of `objectives()`.
-        options: of the objective.
+        options: options of the objective.
         sequence: what counts as a sequence for sequence-level ratios, masks and gates: "trajectory" or "turn".
 
     Raises:

@@ -108,7 +108,7 @@ def whole_loss(
 
     Args:
         kernel: returns the objective's token losses.
-        options: of the objective.
+        options: options of the objective.
         terms: the additional terms.
         tokens: the tokens, complete in the unit that the objective's scope requires.
         weights: float [M], from token_weights.

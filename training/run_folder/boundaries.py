@@ -22,7 +22,7 @@ def start_checkpoint(checkpoints: Checkpoints, work: SavedWork, boundary: State)
 
     Args:
         checkpoints: of the run or of its warm start; none of them is being written.
-        work: that has reached the boundary.
+        work: the work that has reached the boundary.
         boundary: its state there.
 
     Raises:
