@@ -21,7 +21,7 @@ from toys.tokens import CHATML, Bytes, ChatBytes
 from toys.wanderer import Parrot, Wanderer
 
 from turncredit.agents.agent import Agent
-from turncredit.agents.errors import AgentError, ForkRefused, StoreError
+from turncredit.agents.errors import AgentError, EnvLost, ForkRefused, StoreError
 from turncredit.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN, REACT
@@ -32,6 +32,7 @@ from turncredit.agents.rollouts.rollout import rollout, sampling_seed
 from turncredit.agents.rollouts.rollout_stream import is_replacement, member_number
 from turncredit.agents.trajectory import Group, Trajectory, grouped
 from turncredit.envs import make
+from turncredit.envs.errors import HostDied
 from turncredit.envs.toolenv import ToolEnv
 
 Env = gymnasium.Env[Any, Any]
@@ -117,6 +118,20 @@ def repeated(name: str, agent: Agent, fork: Fork, **options: Any) -> Trajectory:
     (group,) = rollout(agent, parrot, [fork], make=ENVS[name], **options)
     assert parrot.asked == list(range(fork.turn, len(fork.trajectory.turns)))
     return group.trajectories[0]
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_an_environment_in_a_call_when_its_process_ended_is_a_suspect(suspect: bool) -> None:
+    """So its task is played in a process of its own before it takes others along once more."""
+
+    def killed() -> Any:
+        lost = HostDied("the process ended", 9)
+        lost.suspect = suspect
+        raise lost
+
+    with pytest.raises(EnvLost) as failure:
+        asyncio.run(EnvWorker(killed).reset(None, 0))
+    assert failure.value.suspect is suspect
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)

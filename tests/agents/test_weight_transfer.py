@@ -26,6 +26,7 @@ from turncredit.agents.samplers.shared_buffer import (  # noqa: E402
     rebuild_arguments,
     without_expandable_segments,
 )
+from turncredit.agents.samplers.weight_files import on_host  # noqa: E402
 from turncredit.agents.samplers.weight_pieces import Piece, WeightStream, buckets, pieces_of  # noqa: E402
 from turncredit.agents.samplers.weight_transfer import (  # noqa: E402
     CheckedClient,
@@ -202,6 +203,25 @@ def test_a_buffer_is_as_large_as_the_largest_bucket(monkeypatch: pytest.MonkeyPa
         ["c"],
         ["d"],
     ]
+
+
+def test_weights_keep_their_type_unless_another_is_named() -> None:
+    floats, numbers = torch.ones(2, dtype=torch.float64), torch.arange(2)
+    assert on_host(floats, None).dtype == torch.float64
+    assert on_host(floats, torch.bfloat16).dtype == torch.bfloat16
+    assert on_host(numbers, torch.bfloat16).dtype == torch.int64
+
+
+@pytest.mark.parametrize("fails", ["", "update", "finish"])
+def test_no_buffer_is_held_after_a_load(fails: str, fake_buffers: None) -> None:
+    engine = FakeEngine(2)
+    engine.fails = fails
+    sender = sender_of("ipc", engine)
+    weights = {"w": torch.ones(4)}
+    with pytest.raises(SamplerError) if fails else nullcontext():
+        sender.send(weights, pieces_of(weights))
+    assert FakeBuffer.sizes
+    assert not FakeBuffer.held
 
 
 def test_a_second_name_is_sent_if_the_engine_has_it() -> None:

@@ -37,6 +37,9 @@ def test_by_hand():
     assert scaled == pytest.approx(np.array([0.25, 0.0, -0.25]) / (np.sqrt(0.125) + 1e-6), rel=1e-12)
     assert result.report["step_signal"] == pytest.approx(2 / 3)
     assert (result.report["step_groups"], result.report["step_groups_of_one"]) == (2.0, 1.0)
+    assert result.report["step_groups_without_spread"] == 0.0  # a group of one is not counted as one without spread
+    equal = Steps.from_rows(episode("t", "a", [0.0], ["hall"]) + episode("t", "b", [0.0], ["hall"]))
+    assert gigpo(equal).report["step_groups_without_spread"] == 1.0
 
 
 def test_rewards_that_cancel_leave_no_noise_to_be_scaled_up():

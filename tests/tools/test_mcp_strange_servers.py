@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from turncredit.tools.functions import Call, McpServer, ServerFailed, Toolbox
+from turncredit.tools.functions import Call, McpServer, ServerFailed, Toolbox, mcp_client
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
@@ -39,6 +39,29 @@ def program(*tools: dict[str, Any], **options: Any) -> McpServer:
 
 
 # schemas
+
+
+def test_a_list_of_tools_may_be_full_but_not_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = [tool(f"t{number}") for number in range(3)]
+    monkeypatch.setattr(mcp_client, "_MOST_TOOLS", 3)
+    monkeypatch.setattr(
+        "mcp.ClientSession.list_tools",
+        lambda session, params=None: next_page(tools, 2, int(params.cursor) if params else 0),
+    )
+    with program(*tools) as server:
+        assert len(Toolbox(server)) == 3
+    monkeypatch.setattr(mcp_client, "_MOST_TOOLS", 2)
+    with pytest.raises(ServerFailed, match="it lists more than 2 tools"), program(*tools) as server:
+        Toolbox(server)
+
+
+async def next_page(tools: list[dict[str, Any]], size: int, start: int) -> Any:
+    """Return one page of a server's list of tools."""
+    import mcp.types
+
+    rest = str(start + size) if start + size < len(tools) else None
+    listed = [mcp.types.Tool(**entry) for entry in tools[start : start + size]]
+    return mcp.types.ListToolsResult(tools=listed, next_cursor=rest)
 
 
 def test_null_means_absent() -> None:

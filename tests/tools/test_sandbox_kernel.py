@@ -1,5 +1,6 @@
 """Kernel interfaces that programs in a box must not have: each attack works on this machine without a box."""
 
+import ctypes
 import errno
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import ALL, LOCAL, box_of, needs_modes
 
-from turncredit.tools.sandbox import Box, seccomp
+from turncredit.tools.sandbox import Box, kernel, landlock, seccomp
 from turncredit.tools.sandbox.seccomp import CallPolicy
 
 pytestmark = pytest.mark.waits
@@ -254,6 +255,29 @@ def judge(program: bytes, number: int, *arguments: int, audit: int = 0xC000003E)
 
 
 @x86_64
+@pytest.mark.parametrize(
+    ("version", "network", "ports"),
+    [(3, False, None), (3, True, None), (4, False, 3), (4, True, 0), (6, False, 3), (6, True, 0)],
+)
+def test_landlock_closes_ports_unless_the_network_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, version: int, network: bool, ports: int | None
+) -> None:
+    """Bits 1 and 2 of the second word: to bind and to connect. Older kernels do not know that word."""
+    rulesets = []
+
+    def syscall(number: int, *arguments: object) -> int:
+        if isinstance(arguments[0], ctypes.Array):
+            rulesets.append(bytes(arguments[0].raw))
+        return os.open(os.devnull, os.O_RDONLY) if len(rulesets) == 1 and len(arguments) == 3 else 0
+
+    monkeypatch.setattr(kernel, "syscall", syscall)  # nothing restricts this process
+    monkeypatch.setattr(landlock, "abi", lambda: version)
+    landlock.restrict([], [], [], network=network)
+    (ruleset,) = rulesets
+    words = struct.unpack(f"{len(ruleset) // 8}Q", ruleset)
+    assert (words[1] if len(words) > 1 else None) == ports
+
+
 def test_the_filter_refuses_exactly_the_listed_calls() -> None:
     allow, refuse, missing, kill, nothing, unsupported = (
         *(0x7FFF0000, 0x00050001, 0x00050026, 0x80000000, 0x00050000, 0x0005005F),

@@ -10,6 +10,7 @@ from test_annotation import GROUPS, Judge, annotations
 from test_experience import episode
 
 from turncredit.agents.prompts.hints import TurnNotes
+from turncredit.credit import BadOption
 from turncredit.training.errors import ConfigError, TrainingError
 from turncredit.training.sampling import GroupRule, Growth, OpenGroup
 from turncredit.training.sampling.annotators.catalogue import get_annotator
@@ -108,6 +109,14 @@ def test_proposals_are_added_where_the_merge_cannot_be_read(tmp_path):
     assert notes[0].edits == (LessonEdit("add", "Doors: open them."),)
     assert edits_in('[{"operation": 3}]') == ()
     assert edits_in("[1]") is None
+
+
+@pytest.mark.parametrize("name", ["training_free_grpo", "reflect"])
+@pytest.mark.parametrize("words", [0, -3, 2.5])
+def test_a_limit_of_words_is_a_positive_whole_number(tmp_path, name, words):
+    judge = Judge(lambda text: pytest.fail("nothing is asked"))
+    with pytest.raises(BadOption, match="words must be an integer >= 1"):
+        annotations(tmp_path, judge, get_annotator(name, words=words)).of(GROUPS)
 
 
 def test_warnings_are_about_the_last_state(tmp_path):

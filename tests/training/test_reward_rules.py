@@ -14,6 +14,7 @@ from turncredit.training.errors import ConfigError, TrainingError
 from turncredit.training.sampling import RewardRule
 from turncredit.training.sampling.reward_rules.behaviours import repeated_share
 from turncredit.training.sampling.reward_rules.catalogue import CATALOGUE, get_reward_rule
+from turncredit.training.sampling.reward_rules.votes import bleu
 from turncredit.training.sampling.rewards import REWARD_RULES
 
 every_rule = pytest.mark.parametrize("name", [rule.name for rule in CATALOGUE])
@@ -118,6 +119,12 @@ def test_votes():
     unread = table([0, 0, 0], label=["a", "a", "b"], valid=[False, False, True])
     assert rewards("majority", unread) == [0.0, 0.0, 1.0]
     assert rewards("frequency", unread) == [0.0, 0.0, 1.0]
+
+
+def test_bleu_by_hand():
+    """All n-grams of a shorter text may be right: what it lacks costs exp(1 - 3/2). A longer one pays by precision."""
+    assert bleu("a red", "a red cup") == pytest.approx(np.exp(-0.5))
+    assert bleu("a red cup", "a red") == pytest.approx(np.sqrt(2 / 3 * 1 / 2))
 
 
 def test_wordings_of_a_question_should_be_answered_alike():

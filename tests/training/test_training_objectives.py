@@ -228,6 +228,15 @@ def test_identities():
         assert one.item() == pytest.approx(other.item(), rel=1e-12)
 
 
+def test_asymre_by_hand():
+    """l = -(A - delta) n: a baseline that is lower by 0.5 adds 0.5 to every advantage."""
+    n, mask = _double([[-1.0, -2.0]]), torch.ones(1, 2)
+    loss, _ = asymre(n, n, _double([[1.0, -1.0]]), mask, delta=-0.5, aggregation="seq-mean-token-sum")
+    assert loss.item() == pytest.approx(1.5 * 1.0 - 0.5 * 2.0)
+    loss, _ = asymre(n, n, _double([[1.0, -1.0]]), mask, delta=0.5, aggregation="seq-mean-token-sum")
+    assert loss.item() == pytest.approx(0.5 * 1.0 - 1.5 * 2.0)
+
+
 def test_gmpo_by_hand():
     """Ratios e^1 (kept at e^0.4 for A > 0) and e^-1 (kept as it is): the mean of the logarithms is -0.3."""
     n = _double([[0.0, -2.0]])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shop_reading import BAD, HOSTILE, MUG, Reader, clickables, goal_of, rich, shop_of, text
-from small_shop import real_catalogue
+from small_shop import MANY, real_catalogue
+from small_shop import session as small_session
 
 from turncredit.envs.shop import pages
 from turncredit.envs.shop.explanation import explain
@@ -112,6 +114,21 @@ def test_the_recorded_catalogue_reads_as_its_text_observations(data_dir: Path) -
             hold(session)
     session.find("men's shirt")
     assert hold(session) == "results"
+
+
+@pytest.mark.parametrize(
+    ("actions", "number"),
+    [
+        (["search[sock]", "click[next >]", "click[next >]"], 2),  # results: one page back
+        (["search[sock]", "click[next >]", f"click[{MANY[10].asin.lower()}]"], 2),  # a product: the page it was on
+        (["search[sock]", f"click[{MANY[0].asin.lower()}]"], 1),
+    ],
+)
+def test_the_link_back_leads_to_the_page_of_results_before(actions: list[str], number: int) -> None:
+    visit = small_session(*actions)
+    (target,) = re.findall(r'<form class="prev" method="post" action="([^"]*)"', html(visit))
+    page = addresses.parse(target)[1]
+    assert (page.kind, page.number) == ("results", number)
 
 
 def test_ids_and_classes_are_the_originals() -> None:
