@@ -51,7 +51,7 @@ SAY = @echo "installing $(1) into $(2) ($(3))"
 export PYTHON
 
 .PHONY: demo environments test test-all test-waits test-slow test-vllm test-gpu test-frameworks test-lowest check check-page docs install links
-.PHONY: bench clean
+.PHONY: bench clean mutants
 
 install: $(STAMP) links
 
@@ -173,6 +173,10 @@ dist: install
 	@test -n "$(REPOSITORY)" || grep -q '^repository = "http' pyproject.toml || { \
 		echo "an index needs the repository: make dist REPOSITORY=https://github.com/OWNER/turncredit" >&2; exit 1; }
 	$(BIN)/python scripts/release.py $(if $(REPOSITORY),--repository $(REPOSITORY))
+
+# Changes one place of the sources at a time, and counts how often the tests notice: make mutants PATHS=credit COUNT=200
+mutants: install
+	$(BIN)/python scripts/mutants.py $(or $(PATHS),--changed $(or $(BASE),HEAD~1)) --count $(or $(COUNT),20) --seed $(SEED)
 
 bench: install
 	for script in household credit rollout merge; do $(BIN)/python benchmarks/$$script.py || exit 1; done
