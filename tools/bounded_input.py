@@ -48,6 +48,10 @@ _XZ_MEMORY = 256 << 20
 
 # Possessive, and a string without an end matches to the end of the text, so that the time is linear.
 _JSON_PARTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+# A key with at least 64 dots, or a text that looks like one.
+_DOTTED = re.compile(
+    r"""(?<![\w-])(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')(?:[ \t]*+\.[ \t]*+(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')){64,}+"""
+)
 _OPENING = frozenset((b"[", b"{"))
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")  # a half surrogate pair, or a whole one
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
@@ -354,17 +358,33 @@ def read_toml(path: str | Path, *, max_bytes: int = MAX_SETTINGS, max_depth: int
         InputError: the file is no TOML, or exceeds a limit.
         OSError: it cannot be read.
     """
-    text = read_text(path, max_bytes=max_bytes)
+    return parse_toml(read_text(path, max_bytes=max_bytes), str(path), max_depth=max_depth)
+
+
+def parse_toml(text: str, label: str, *, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Return the table of a TOML text.
+
+    Args:
+        text: TOML.
+        label: name of what is read, for the message.
+        max_depth: levels of tables and lists.
+
+    Raises:
+        InputError: the text is no TOML, or exceeds the limit.
+    """
+    # The parser takes time quadratic in the dots of a key, so they are counted before.
+    if any(dots.count(".") > max_depth for dots in _DOTTED.findall(text)):
+        raise InputError(f"{label} is TOML with a key of more than {max_depth} levels")
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid TOML ({error})") from error
+        raise InputError(f"{label} is not valid TOML ({error})") from error
     level: list[Any] = [table]
     for _ in range(max_depth):
         inner = (item for value in level for item in (value.values() if isinstance(value, dict) else value))
         level = [item for item in inner if isinstance(item, dict | list)]
     if level:
-        raise InputError(f"{path} is TOML with more than {max_depth} levels of tables and lists")
+        raise InputError(f"{label} is TOML with more than {max_depth} levels of tables and lists")
     return table
 
 

@@ -261,9 +261,9 @@ def _turn(entry: object, before: Turn | None, images: ImageStore) -> Turn:
 
 
 def _fields(record: dict[str, Any], fields: dict[str, tuple[tuple[type, ...], str]]) -> dict[str, Any]:
-    """Return the values of some keys, which must have the types of the fields; JSON has no others."""
+    """Return the values of some keys, which must have the types of the fields; numbers must fit into a float."""
     for name, (kinds, expected) in fields.items():
-        if type(record[name]) not in kinds:
+        if type(record[name]) not in kinds or (float in kinds and not _is_float(record[name])):
             raise StoreError(f"{name} must be {expected}, got {_shown(record[name])}")
     return {name: record[name] for name in fields}
 
@@ -275,7 +275,18 @@ def _list(record: dict[str, Any], name: str, kinds: tuple[type, ...], expected: 
 
 
 def _is_list(value: object, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, list) and set(map(type, value)) <= set(kinds)
+    if not isinstance(value, list) or not set(map(type, value)) <= set(kinds):
+        return False
+    return float not in kinds or all(map(_is_float, value))
+
+
+def _is_float(value: float) -> bool:
+    """Whether a number fits into a float; an integer of 400 digits does not."""
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def _shown(value: object) -> str:

@@ -7,6 +7,8 @@
     SQuAD        {"id", "question", "answers": {"text": [...]}}, and TriviaQA's {"answer": {"value", "aliases"}}
     PopQA        {"id", "question", "possible_answers": "[...]"}
     verl         {"prompt", "reward_model": {"ground_truth": {"target": [...]}}}, as Search-R1 writes it
+    GAIA         {"task_id", "Question", "Final answer"}; Bamboogle {"Question", "Answer"}; FRAMES {"Prompt", "Answer"}
+    BrowseComp   {"query_id", "query", "answer", "gold_docs": [{"docid"}]}, as BrowseComp-Plus decrypts it
     BEIR         {"_id", "text"}: queries whose relevant passages stand in qrels/*.tsv; they have no answers
     DPR          TSV without a header: question, list of answers
 
@@ -24,8 +26,13 @@ from turncredit.tools.readers import Fields, RecordFormat, RecordFormats, list_i
 
 __all__ = ["QUESTION_FORMATS", "answers_of"]
 
-_IDS: Final = ("id", "_id", "qid", "question_id")
+_IDS: Final = ("id", "_id", "qid", "question_id", "query_id", "task_id")
 _ANSWERS: Final = ("golden_answers", "answers", "answer", "possible_answers")
+_QUESTIONS: Final = ("question", "Question", "query", "Prompt")
+_SINGLE: Final = ("answer", "Answer", "Final answer")
+"""Columns of one answer, which may stand in brackets itself."""
+_HIDDEN: Final = "?"
+"""The answer of GAIA where it is kept back."""
 _ALIASES: Final = ("answer_aliases", "aliases", "answers_aliases")
 _TRUTH: Final = {True: ("yes", "true"), False: ("no", "false")}
 
@@ -58,15 +65,34 @@ def _question(fields: Fields, id: str) -> Question | None:
     """Return the question in a record of any format with the key "question"; None if it is marked as unanswerable."""
     if _is_false(fields.get("answerable")) or fields.get("is_impossible") is True:
         return None
-    stored = next((name for name in _ANSWERS if name in fields), "")
-    answers = _unique([*answers_of(list_in_cell(fields.get(stored))), *_aliases(fields)])
+    stored = (answers_of(_list(fields[name], name)) for name in _ANSWERS if name in fields)
+    answers = _unique([*next(filter(None, stored), ()), *_aliases(fields)])
     if not answers and isinstance(fields.get("answers"), dict):
         return None  # SQuAD 2.0 marks an unanswerable question so
     return _made(fields, id, fields.get("question"), answers)
 
 
+def _named_otherwise(fields: Fields, id: str) -> Question | None:
+    """Return the question of a table whose columns have names of its own; None if its answer is kept back."""
+    text = next(fields[name] for name in _QUESTIONS if name in fields)
+    name = next(name for name in _SINGLE if name in fields)
+    if fields[name] == _HIDDEN:
+        return None
+    documents = fields.get("gold_docs")
+    documents = documents if isinstance(documents, list) else []
+    gold = answers_of([item.get("docid") for item in documents if isinstance(item, dict)])
+    return _made(fields, id, text, answers_of(_list(fields[name], name)), gold)
+
+
+def _list(value: object, name: str = "") -> object:
+    """Return a value in which lists that are written as text are lists."""
+    if isinstance(value, dict):
+        return {key: _list(item, str(key)) for key, item in value.items()}
+    return list_in_cell(value, single=name in (*_SINGLE, "value"))
+
+
 def _problem(fields: Fields, id: str) -> Question | None:
-    return _made(fields, id, fields["problem"], answers_of(fields["answer"]))
+    return _made(fields, id, fields["problem"], answers_of(_list(fields["answer"], "answer")))
 
 
 def _made(fields: Fields, id: str, text: object, answers: tuple[str, ...], gold: tuple[str, ...] = ()) -> Question:
@@ -79,8 +105,8 @@ def _made(fields: Fields, id: str, text: object, answers: tuple[str, ...], gold:
         id=_id(fields, id),
         text=text,
         answers=answers,
-        gold=gold or answers_of(fields.get("gold_doc_ids")),
-        entities=answers_of(fields.get("entities", meta.get("entities"))),
+        gold=gold or answers_of(_list(fields.get("gold_doc_ids"))),
+        entities=answers_of(_list(fields.get("entities", meta.get("entities")))),
         kind=kind if isinstance(kind, str) and kind else "question",
     )
 
@@ -91,7 +117,7 @@ def _id(fields: Fields, id: str) -> str:
 
 
 def _aliases(fields: Fields) -> list[str]:
-    return [alias for name in _ALIASES if name in fields for alias in answers_of(list_in_cell(fields[name]))]
+    return [alias for name in _ALIASES if name in fields for alias in answers_of(_list(fields[name]))]
 
 
 def _is_false(value: object) -> bool:
@@ -109,7 +135,7 @@ def _verl(fields: Fields, id: str) -> Question:
         text = content.rpartition("Question:")[2].strip() if isinstance(content, str) else None
     index = extra.get("index")
     name = f"{fields.get('data_source', 'verl')}_{extra.get('split', '')}_{index}" if index is not None else id
-    return _made(fields, name, text, answers_of(list_in_cell(truth)))
+    return _made(fields, name, text, answers_of(_list(truth)))
 
 
 def _query(fields: Fields, id: str) -> Question:
@@ -117,7 +143,7 @@ def _query(fields: Fields, id: str) -> Question:
 
 
 def _columns(fields: Fields, id: str) -> Question:
-    return _made({}, id, fields["column 1"], answers_of(list_in_cell(fields["column 2"])))
+    return _made({}, id, fields["column 1"], answers_of(_list(fields["column 2"])))
 
 
 def _article(fields: Fields, id: str) -> Question:
@@ -135,6 +161,16 @@ QUESTION_FORMATS: Final[RecordFormats[Question | None]] = RecordFormats(
         f"question, and one of {', '.join(_ANSWERS)}",
         lambda fields: "question" in fields and any(name in fields for name in _ANSWERS),
         _question,
+    ),
+    RecordFormat(
+        "GAIA, Bamboogle, FRAMES and BrowseComp",
+        "Question, Prompt or query; Answer or Final answer",
+        lambda fields: (
+            not {"question", "problem", "reward_model"} & fields.keys()
+            and any(name in fields for name in _QUESTIONS)
+            and any(name in fields for name in _SINGLE)
+        ),
+        _named_otherwise,
     ),
     RecordFormat("SimpleQA", "problem, answer", lambda fields: {"problem", "answer"} <= fields.keys(), _problem),
     RecordFormat("verl", "prompt, reward_model", lambda fields: "reward_model" in fields, _verl),

@@ -202,6 +202,7 @@ def test_damaged_compressed_data_is_an_error(tmp_path: Path) -> None:
         ({"version": 99}, "version 99 of the format"),
         ({"version": None}, "version None"),
         ({"stop": "tired"}, "got 'tired'"),
+        ({"score": 10**400}, "score must be a number, got 1000"),
         ({"turns": 3}, "turns must be a list of objects, got 3"),
         ({"turns": [3]}, r"turns\[0\]: a turn must be an object, got 3"),
         ({"turns": [{}]}, r"turns\[0\]: the key 'version' is missing"),

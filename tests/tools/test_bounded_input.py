@@ -15,10 +15,12 @@ from turncredit.tools.bounded_input import (
     InputError,
     bounded,
     parse_json,
+    parse_toml,
     read_bytes,
     read_json,
     read_lines,
     read_text,
+    read_toml,
     split_lines,
 )
 
@@ -60,6 +62,24 @@ def test_json_comes_back_and_its_depth_is_the_limit(value: object) -> None:
 def test_bad_json_is_one_error(text: str | bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_json(text, "it")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a." * 20_000 + "b = 1", "[" + "a." * 20_000 + "b]", "x = {" + "'a' . " * 20_000 + "b = 1}", "a." * 65 + "b = 1"],
+    ids=["key", "table", "inline", "barely"],
+)
+def test_a_key_of_toml_with_many_dots_is_refused_before_it_is_parsed(
+    text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert parse_toml("a." * 60 + "b = 1", "it")
+    assert parse_toml("text = '" + "a." * 60 + "'", "it")
+    monkeypatch.setattr("tomllib.loads", lambda text: pytest.fail("its time is quadratic in the dots"))
+    with pytest.raises(InputError, match="it is TOML with a key of more than 64 levels"):
+        parse_toml(text, "it")
+    (path := tmp_path / "run.toml").write_text(text)
+    with pytest.raises(InputError, match="run.toml is TOML with a key"):
+        read_toml(path)
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])

@@ -14,6 +14,7 @@ BEIR = [{"_id": "4983", "title": "Tea", "text": "Tea is a drink."}, {"_id": "583
 TEVATRON = [{"docid": "0", "title": "Tea", "text": "Tea is a drink."}]
 MSMARCO = [{"pid": 7, "passage": "Tea is a drink."}, {"pid": 8, "passage": "Rye is a grass."}]
 KILT = [{"wikipedia_id": "290", "wikipedia_title": "Tea", "text": ["Tea\n", "Tea is a drink.\n"], "anchors": []}]
+HIPPORAG = [{"title": "Tea", "text": "Tea is a drink.", "idx": 0}]
 WIKIPEDIA = [{"id": "12", "url": "u", "title": "Tea", "text": "Tea is a drink."}]
 
 
@@ -33,6 +34,7 @@ def jsonl(rows: list[dict]) -> bytes:
         ("corpus.json", json.dumps(TEVATRON).encode(), [("0", '"Tea"', "Tea is a drink.")]),
         ("c.jsonl", jsonl(MSMARCO), [("7", "", "Tea is a drink."), ("8", "", "Rye is a grass.")]),
         ("c.jsonl.xz", lzma.compress(jsonl(KILT)), [("290", '"Tea"', "Tea\nTea is a drink.")]),
+        ("c.json", json.dumps(HIPPORAG).encode(), [("0", '"Tea"', "Tea is a drink.")]),
         ("c.jsonl", jsonl(WIKIPEDIA), [("12", '"Tea"', "Tea is a drink.")]),
         ("psgs_w100.tsv", b'id\ttext\ttitle\n1\t"Tea is ""hot""."\tTea\n', [("1", '"Tea"', 'Tea is "hot".')]),
         ("collection.tsv", b"0\tTea is a drink.\n1\tRye.\n", [("0", "", "Tea is a drink."), ("1", "", "Rye.")]),

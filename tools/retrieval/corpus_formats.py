@@ -1,7 +1,8 @@
 """Formats of corpora: which keys of a record hold the id, the title and the text of a passage.
 
     FlashRAG, Search-R1        {"id", "contents"}: the first line of the contents is the title
-    BEIR, DPR, Tevatron, ...   {"_id", "title", "text"} under any of the names below; the title may be absent
+    BEIR, DPR, Tevatron, ...   {"_id", "title", "text"} under any of the names below, as in HippoRAG {"idx"};
+                               the title may be absent
     KILT                       {"wikipedia_id", "wikipedia_title", "text": [paragraph, ...]}
     MS MARCO, ColBERT          TSV without a header: id, text and perhaps a title
 
@@ -17,7 +18,7 @@ from turncredit.tools.readers import Fields, RecordFormat, RecordFormats
 
 __all__ = ["CORPUS_FORMATS", "document_id"]
 
-_IDS: Final = ("id", "_id", "docid", "doc_id", "pid", "passage_id", "document_id", "wikipedia_id", "docno")
+_IDS: Final = ("id", "_id", "docid", "doc_id", "pid", "passage_id", "document_id", "wikipedia_id", "docno", "idx")
 _TITLES: Final = ("title", "wikipedia_title", "doc_title")
 _TEXTS: Final = ("text", "passage", "content", "body", "segment", "passage_text", "document")
 

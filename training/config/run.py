@@ -6,7 +6,6 @@ error that suggests the nearest one. A key that is set and has no effect in the 
 """
 
 import re
-import tomllib
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import Any, Literal, Self, TypeGuard
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from turncredit.registry import suggest
-from turncredit.tools.bounded_input import InputError, read_toml
+from turncredit.tools.bounded_input import InputError, parse_toml, read_toml
 from turncredit.training.config.renamed import new_name, put, short_name, with_new_names
 from turncredit.training.config.section_tables import AbbreviatedSection, LoggersSection, Section
 from turncredit.training.config.sections import (
@@ -212,7 +211,7 @@ def parse_value(text: str) -> object:
     lowered = _BOOLEAN.sub(lambda match: match[1] or match[2].lower(), text) if text[:1] in ("[", "{") else text
     for toml in dict.fromkeys((text, lowered)):
         with suppress(ValueError, RecursionError):  # invalid TOML, or numbers or nesting without end
-            value = tomllib.loads(f"value = {toml}")["value"]
+            value = parse_toml(f"value = {toml}", "it")["value"]
             return text if isinstance(value, date | time) else without_dates(value)
     return text
 

@@ -12,6 +12,7 @@ from turncredit.envs.search import SearchEnv, load_questions, recall
 from turncredit.envs.search.question_formats import answers_of
 from turncredit.envs.search.questions import Question
 from turncredit.envs.search.sources import QuestionFiles
+from turncredit.tools.readers import list_in_cell
 
 HOTPOT = {
     "_id": "5a8b57f25542995d1e6f1371",
@@ -58,6 +59,19 @@ R1 = {
         ({"question": "who?", "answers": ["a", "b", "a"]}, Question("line_1", "who?", ("a", "b"))),
         ({"question": "year?", "answer": 1982}, Question("line_1", "year?", ("1982",))),
         ({"question": "list?", "answer": "[sic]"}, Question("line_1", "list?", ("[sic]",))),
+        ({"question": "who?", "golden_answers": [], "answer": "Ada"}, Question("line_1", "who?", ("Ada",))),
+        ({"Question": "who?", "Answer": "Ada"}, Question("line_1", "who?", ("Ada",))),
+        ({"Prompt": "who?", "Answer": "Ada", "Unnamed: 0": 3}, Question("line_1", "who?", ("Ada",))),
+        ({"task_id": "c6", "Question": "who?", "Level": 1, "Final answer": "[7]"}, Question("c6", "who?", ("[7]",))),
+        (
+            {"query_id": "9", "query": "who?", "answer": "Ada", "gold_docs": [{"docid": "d4", "text": "Ada."}]},
+            Question("9", "who?", ("Ada",), gold=("d4",)),
+        ),
+        ({"question": "who?", "golden_answers": "['Ada' 'Bea']"}, Question("line_1", "who?", ("Ada", "Bea"))),
+        (
+            {**R1, "reward_model": {"ground_truth": {"target": "array(['Ada', 'B'], dtype=object)"}}},
+            Question("nq_train_7", "who got it?", ("Ada", "B")),
+        ),
         ({"problem": "who?", "answer": "Ada", "metadata": "{}"}, Question("line_1", "who?", ("Ada",))),
     ],
     ids=[
@@ -72,6 +86,13 @@ R1 = {
         "answers",
         "number",
         "brackets",
+        "empty golden answers",
+        "bamboogle",
+        "frames",
+        "gaia",
+        "browsecomp",
+        "numpy",
+        "search-r1 as text",
         "simpleqa",
     ],
 )
@@ -80,6 +101,46 @@ def test_a_published_question_is_read(record: dict, question: Question, tmp_path
     assert load_questions(path) == ([question], 0)
     (path := tmp_path / "q.jsonl.gz").write_bytes(gzip.compress(json.dumps(record).encode()))
     assert load_questions(path) == ([question], 0)
+
+
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [
+        ("['Ada' 'Bea']", ["Ada", "Bea"]),  # numpy's form, which Python reads as one text
+        ("['Ada' \"O'Neil\"\n 'Cy, D.']", ["Ada", "O'Neil", "Cy, D."]),
+        ("array(['Ada', 'B'], dtype=object)", ["Ada", "B"]),
+        ("array(['Ada'], dtype='<U3')", ["Ada"]),
+        ("('Ada', 'Bea')", ["Ada", "Bea"]),
+        ("['Ada', 'Bea',]", ["Ada", "Bea"]),
+        ('["Ada", "Bea"]', ["Ada", "Bea"]),
+        ("[]", []),
+        ("('Twas night)", "('Twas night)"),
+        ("(I Can't) Get (No)", "(I Can't) Get (No)"),
+        ("Ada", "Ada"),
+    ],
+)
+def test_a_list_in_a_cell_is_read_whoever_wrote_it(cell: str, texts: object) -> None:
+    assert list_in_cell(cell) == list_in_cell(cell, single=True) == texts
+
+
+@pytest.mark.parametrize("cell", ["['x', None]", "['1990', 1991]", "['a' 'b', 'c']", "['a' ... 'z']", "[nan]"])
+@pytest.mark.parametrize("column", ["golden_answers", "possible_answers", "answer"])
+def test_a_bracketed_text_that_is_no_list_of_texts_is_refused_with_its_row(
+    cell: str, column: str, tmp_path: Path
+) -> None:
+    records = [{"question": "who?", column: "Ada"}, {"question": "where?", column: cell}]
+    (path := tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, records)))
+    with pytest.raises(GameFileError, match="q.jsonl, line 2: .*expected a list of texts"):
+        load_questions(path)
+    questions, left_out = load_questions(path, strict=False)
+    assert ([question.answers for question in questions], left_out) == ([("Ada",)], 1)
+
+
+def test_an_answer_that_is_kept_back_is_left_out_and_counted(tmp_path: Path) -> None:
+    records = [{"task_id": name, "Question": "who?", "Final answer": answer} for name, answer in ("a?", "bB")]
+    (path := tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, records)))
+    questions, left_out = load_questions(path)
+    assert ([question.id for question in questions], left_out) == (["b"], 1)
 
 
 def test_questions_in_tables(tmp_path: Path) -> None:
