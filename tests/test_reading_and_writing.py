@@ -51,7 +51,6 @@ READ_ELSEWHERE = {
     "tools/sandbox/fork_server.py": "requests of its parent",
     "tools/sandbox/hidden.py": "metadata of installed packages",
     "tools/sandbox/session_driver.py": "requests inside of a box",
-    "training/config/run.py": "a word of the command line",
     "training/learner/memory.py": "facts of the system",
     "training/learner/policy.py": "the state of a tokenizer in memory",
 }

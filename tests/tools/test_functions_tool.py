@@ -173,6 +173,14 @@ def test_whole_numbers_are_integers_as_the_schema_says() -> None:
     assert "'seats' should be a valid integer, got '5'" in answer(book, {"seats": "5", "weight": 1, "rows": []})[1]
 
 
+def test_a_tool_is_found_under_the_namespace_of_a_template() -> None:
+    box = Toolbox([samples.find])
+    arguments = {"name": "Ada"}
+    assert box.call(Call("functions.find", arguments)).text == box.call(Call("find", arguments)).text
+    assert box.refusal(Call("functions.find", {"name": "Ada"})) is None
+    assert box.call(Call("tools.find", arguments)).problem == "unknown"
+
+
 def test_an_unknown_tool_gets_a_suggestion() -> None:
     given = Toolbox([samples.find]).call(Call("fnid", {}))
     assert (given.problem, given.text) == ("unknown", "unknown tool 'fnid'; did you mean 'find'?")

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ["PROBLEMS", "Call", "ParsedCalls", "Problem", "ToolResult", "is_json", "parse_json", "to_json", "visible"]
+__all__ = [
+    "PROBLEMS",
+    "Call",
+    "ParsedCalls",
+    "Problem",
+    "ToolResult",
+    "is_json",
+    "parse_json",
+    "to_json",
+    "visible",
+    "without_fence",
+]
 
 Problem = Literal["", "unknown", "arguments", "raised", "unserialisable", "late", "gone"]
 PROBLEMS: Final[tuple[Problem, ...]] = ("unknown", "arguments", "raised", "unserialisable", "late", "gone")
 """Why a call failed: no such tool; invalid arguments; the tool raised an exception; its result is neither text nor
 data; it exceeded its time limit; the process or server that runs it has ended."""
 
+
+_FENCE: Final = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL)
 
 Arguments: TypeAlias = Mapping[str, Any]
 """Arguments of a call by name; JSON values."""
@@ -65,6 +79,15 @@ def visible(text: str) -> str:
     ('yes', 'yes')
     """
     return text.rpartition("</think>")[2].partition("<think>")[0]
+
+
+def without_fence(text: str) -> str:
+    r"""Return a text without the Markdown fence around it, which some models write around the JSON of arguments.
+
+    >>> without_fence('```json\n{"city": "Rome"}\n```')
+    '{"city": "Rome"}'
+    """
+    return _FENCE.sub(r"\1", text)
 
 
 def parse_json(text: str) -> Any:

@@ -6,7 +6,7 @@
     </tool_call>
 
 OpenAI's arguments are a string that contains JSON; an object is accepted as well, since some servers send one. The last
-`</tool_call>` may be missing, since it is often a stop string that the sampler removes. Invalid JSON is not repaired.
+`</tool_call>` may be missing, since it is often a stop string that the sampler removes. Invalid JSON is not repaired; only a Markdown fence around a string of arguments is taken off.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turncredit.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible
+from turncredit.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible, without_fence
 from turncredit.tools.functions.errors import BadCall
 from turncredit.tools.functions.tool import Tool
 
@@ -101,7 +101,7 @@ def _call(entry: object, id: str) -> Call:
     if not isinstance(name, str) or not name:
         raise _InvalidCall('the call has no "name"')
     if isinstance(arguments, str):
-        arguments = _parsed(arguments, '"arguments"') if arguments.strip() else {}
+        arguments = _parsed(without_fence(arguments), '"arguments"') if arguments.strip() else {}
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, Mapping):

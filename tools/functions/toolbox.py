@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Self
+from typing import Final, Self
 
 from turncredit.registry import suggest
 from turncredit.tools.functions.calls import Call, ToolResult
@@ -12,6 +12,8 @@ from turncredit.tools.functions.formats import call_format
 from turncredit.tools.functions.tool import BUDGET, SECONDS, Tool
 
 __all__ = ["Toolbox"]
+
+_NAMESPACE: Final = "functions."
 
 
 class Toolbox:
@@ -81,12 +83,12 @@ class Toolbox:
 
     def refusal(self, call: Call) -> ToolResult | None:
         """Return the result for an unknown tool or invalid arguments, without running the tool; None if valid."""
-        tool = self._tools.get(call.name)
+        tool = self._named(call.name)
         return self._unknown(call) if tool is None else tool.refusal(call)
 
     def call(self, call: Call) -> ToolResult:
         """Run a call and return its result; failures are reported in the result, and nothing is raised."""
-        tool = self._tools.get(call.name)
+        tool = self._named(call.name)
         return self._unknown(call) if tool is None else tool.call(call)
 
     def close(self) -> None:
@@ -101,6 +103,10 @@ class Toolbox:
     def __exit__(self, *raised: object) -> None:
         """Close the toolbox."""
         self.close()
+
+    def _named(self, name: str) -> Tool | None:
+        """Return the tool of a call; some models write the namespace of their template before its name."""
+        return self._tools.get(name, self._tools.get(name.removeprefix(_NAMESPACE)))
 
     def _unknown(self, call: Call) -> ToolResult:
         text = f"unknown tool {call.name[:80]!r}{suggest(call.name[:80], self._tools)}"

@@ -1,7 +1,7 @@
 """What an answer of /chat/completions says: content, reasoning, tool calls, and how it ended.
 
 Servers differ. The content is a string or a list of parts. The reasoning stands in the content, in a field of its own
-(`reasoning_content`, `reasoning`, `reasoning_details`), or in parts. Calls are `tool_calls`, or the older
+(`reasoning_content`, `reasoning`, `reasoning_details`, `thinking_blocks`), or in parts. Calls are `tool_calls`, or the older
 `function_call`. The words for the end of an answer are those of the server behind a gateway; a word for a generation
 that failed makes the answer a failed request, whatever it contains.
 """
@@ -19,7 +19,7 @@ from turncredit.agents.trajectory import Finish
 
 __all__ = ["REASONING_FIELDS", "ChatAnswer", "chat_failure_in", "failure_in", "read_answer", "stop_string"]
 
-REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks")
 """Fields of a message that hold reasoning, in the order in which they are read."""
 
 _FINISHES: Final[dict[str, Finish]] = {

@@ -25,6 +25,7 @@ from turncredit.agents.prompts.prompt import Exchange, View
 from turncredit.agents.samplers.base import Request
 from turncredit.agents.samplers.openai.answers import REASONING_FIELDS
 from turncredit.tools.functions import Call, call_format
+from turncredit.tools.functions.calls import without_fence
 
 __all__ = ["data_url", "described_tools", "native_messages", "plain_messages", "text_with_calls", "with_data_urls"]
 
@@ -233,4 +234,4 @@ def _function(entry: object) -> dict[str, str]:
     function = function if isinstance(function, Mapping) else {}
     arguments = function.get("arguments")
     written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-    return {"name": str(function.get("name", "")), "arguments": written.strip() or "{}"}
+    return {"name": str(function.get("name", "")), "arguments": without_fence(written).strip() or "{}"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Final
 
 from turncredit.agents.errors import RequestFailed, SamplerError
 from turncredit.agents.json_types import JsonObject
@@ -100,12 +101,25 @@ class ServedModel(Sampler):
         """Return the tokens of a request, as the server counted them, and its cost."""
         if not isinstance(usage, Mapping):
             return {}
-        prompt, sampled = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        if not isinstance(prompt, int) or not isinstance(sampled, int):
+        prompt, sampled = (_count(usage, *names) for names in (_PROMPT, _SAMPLED))
+        if prompt is None or sampled is None:
             return {}
         cost = self.options.cost(prompt, sampled)
         counts: dict[str, Extra] = {"prompt_tokens": prompt, "response_tokens": sampled}
         return counts if cost is None else {**counts, "request_cost": cost}
+
+
+_PROMPT: Final = ("prompt_tokens", "input_tokens")
+_SAMPLED: Final = ("completion_tokens", "output_tokens")
+
+
+def _count(usage: Mapping[str, object], *names: str) -> int | None:
+    """Return a count of tokens under one of its names; some servers write it as 12.0. None: there is none."""
+    for name in names:
+        value = usage.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value == value // 1:
+            return int(value)
+    return None
 
 
 def answer_bytes(body: JsonObject, prompt: int = 0) -> int:

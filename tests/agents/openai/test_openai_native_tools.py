@@ -44,6 +44,8 @@ def test_native_calls_become_the_text_that_the_environment_reads(form: str) -> N
     text = text_with_calls("Let me look.", [called("find", '{"name": "Ada"}'), called("list", "")], form)
     calls = call_format(form).parse(text, []).calls
     assert [(call.name, dict(call.arguments)) for call in calls] == [("find", {"name": "Ada"}), ("list", {})]
+    fenced = text_with_calls("", [called("find", '```json\n{"name": "Ada"}\n```')], form)
+    assert [dict(call.arguments) for call in call_format(form).parse(fenced, []).calls] == [{"name": "Ada"}]
     broken = text_with_calls("", [called("find", '{"name": ')], form)
     assert "not valid JSON" in call_format(form).parse(broken, []).error  # the environment tells the model
 

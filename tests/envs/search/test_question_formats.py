@@ -130,7 +130,7 @@ def test_a_bracketed_text_that_is_no_list_of_texts_is_refused_with_its_row(
 ) -> None:
     records = [{"question": "who?", column: "Ada"}, {"question": "where?", column: cell}]
     (path := tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, records)))
-    with pytest.raises(GameFileError, match="q.jsonl, line 2: .*expected a list of texts"):
+    with pytest.raises(GameFileError, match=r"q\.jsonl, line 2: .*expected a list of texts"):
         load_questions(path)
     questions, left_out = load_questions(path, strict=False)
     assert ([question.answers for question in questions], left_out) == ([("Ada",)], 1)
