@@ -379,7 +379,7 @@ def parse_toml(text: str, label: str, *, max_depth: int = MAX_DEPTH) -> dict[str
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{label} is not valid TOML ({error})") from error
-    level: list[Any] = [table]
+    level: list[dict[str, object] | list[object]] = [table]
     for _ in range(max_depth):
         inner = (item for value in level for item in (value.values() if isinstance(value, dict) else value))
         level = [item for item in inner if isinstance(item, dict | list)]

@@ -6,7 +6,8 @@
     </tool_call>
 
 OpenAI's arguments are a string that contains JSON; an object is accepted as well, since some servers send one. The last
-`</tool_call>` may be missing, since it is often a stop string that the sampler removes. Invalid JSON is not repaired; only a Markdown fence around a string of arguments is taken off.
+`</tool_call>` may be missing, since it is often a stop string that the sampler removes. Invalid JSON is not
+repaired; only a Markdown fence around a string of arguments is taken off.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What an answer of /chat/completions says: content, reasoning, tool calls, and how it ended.
 
 Servers differ. The content is a string or a list of parts. The reasoning stands in the content, in a field of its own
-(`reasoning_content`, `reasoning`, `reasoning_details`, `thinking_blocks`), or in parts. Calls are `tool_calls`, or the older
-`function_call`. The words for the end of an answer are those of the server behind a gateway; a word for a generation
-that failed makes the answer a failed request, whatever it contains.
+(`reasoning_content`, `reasoning`, `reasoning_details`, `thinking_blocks`), or in parts. Calls are `tool_calls`, or the
+older `function_call`. The words for the end of an answer are those of the server behind a gateway; a word for a
+generation that failed makes the answer a failed request, whatever it contains.
 """
 
 from __future__ import annotations

@@ -168,8 +168,8 @@ def test_tokens_are_counted_and_priced(server: ToyServer, opened: ExitStack) -> 
         "response_tokens": 5,
         "request_cost": pytest.approx((2 * given + 10 * 5) / 1e6),
     }
-    for usage in ({"prompt_tokens": 7.0, "completion_tokens": 5.0}, {"input_tokens": 7, "output_tokens": 5}):
-        server.always = Fault(body=json.dumps({"choices": [answer({"content": "look"})], "usage": usage}))
+    for counts in ({"prompt_tokens": 7.0, "completion_tokens": 5.0}, {"input_tokens": 7, "output_tokens": 5}):
+        server.always = Fault(body=json.dumps({"choices": [answer({"content": "look"})], "usage": counts}))
         assert ask(connect(server, opened)).extras == {"prompt_tokens": 7, "response_tokens": 5}
     server.always = Fault(body=json.dumps({"choices": [answer({"content": "look"})]}))
     assert ask(connect(server, opened)).extras == {}  # a server that counts nothing
