@@ -8,19 +8,20 @@ Rows are written in files of bounded size, so that a run may be larger than memo
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from turncredit.agents.errors import StoreError
+from turncredit.agents.files.image_store import images_of
 from turncredit.agents.files.json_files import write_text
-from turncredit.agents.interchange.chat_records import chat_message, read_record
-from turncredit.agents.interchange.conversations import Demonstration, messages_of
-from turncredit.agents.interchange.folders import files_in
+from turncredit.agents.interchange.chat_objects import chat_message
+from turncredit.agents.interchange.chat_records import read_record
+from turncredit.agents.interchange.conversations import Demonstration
+from turncredit.agents.interchange.folders import Refuse, files_in, raise_it, records_of
 from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded
-from turncredit.tools.bounded_input import InputError
-from turncredit.tools.readers import read_records
 from turncredit.tools.readers.parquet_process import require_polars, write_parquet
 from turncredit.tools.visible_text import json_text
 
@@ -30,12 +31,14 @@ SHARD: Final = 64 << 20
 """Bytes of rows, as JSON, after which a new file begins."""
 
 _FUNCTION: Final = {"name": "string", "arguments": "string"}
+_IMAGE: Final = {"bytes": "binary", "path": "string"}
 _MESSAGE: Final = {
     "role": "string",
     "content": "string",
     "reasoning_content": "string",
     "tool_calls": [{"id": "string", "type": "string", "function": _FUNCTION}],
     "tool_call_id": "string",
+    "weight": "integer",
 }
 _COLUMNS: Final[dict[str, tuple[object, str]]] = {
     "id": ("string", "id of the episode"),
@@ -49,6 +52,8 @@ _COLUMNS: Final[dict[str, tuple[object, str]]] = {
     "stop": ("string", "why the episode ended"),
     "error": ("string", "why it failed"),
     "messages": ([_MESSAGE], "what was seen (user, tool) and answered (assistant)"),
+    "tools": (["string"], "definitions of the tools that the chat template described to the model, each as JSON"),
+    "images": ([_IMAGE], "the images that the model saw, in their order"),
     "rewards": (["number"], "reward of each answer"),
     "actions": (["string"], "action in each answer; null where none could be read"),
     "states": (["string"], "the environment's state key before each answer"),
@@ -56,6 +61,7 @@ _COLUMNS: Final[dict[str, tuple[object, str]]] = {
     "response_ids": ([["integer"]], "token ids of each answer, as sampled"),
     "logprobs": ([["number"]], "log-probability (nats) of each sampled token"),
 }
+_TYPES: Final = {"string": "string", "integer": "int64", "number": "float64", "boolean": "bool"}
 _ADVANTAGES: Final = "advantage of each answer, by credit rule"
 _RECORD: Final = "the rest of the episode as JSON, for `turncredit import`"
 
@@ -73,7 +79,9 @@ def write_dataset(episodes: Iterable[Exported], path: Path, origin: Origin) -> N
     for shard in _shards(_counted(episodes, counts)):
         rules = rules or tuple(shard[0].advantages)
         rows = (json_text(_row(exported, origin), compact=True) for exported in shard)
-        write_parquet(path / "data" / f"{counts['files']:05d}.parquet", _schema(rules, origin), rows)
+        schema = _schema(rules, origin)
+        metadata = {"huggingface": json_text({"info": {"features": _features(schema, origin)}})}
+        write_parquet(path / "data" / f"{counts['files']:05d}.parquet", schema, rows, metadata)
         counts["files"] += 1
     for number in range(counts["files"]):
         name = f"train-{number:05d}-of-{counts['files']:05d}.parquet"
@@ -96,7 +104,8 @@ def _shards(episodes: Iterable[Exported]) -> Iterator[list[Exported]]:
         shard.append(exported)
         texts = (len(turn.observation) + len(turn.text) for turn in exported.trajectory.turns)
         ids = (len(turn.prompt) + 4 * len(turn.response) for turn in exported.trajectory.turns)
-        size += 2 * sum(texts) + 8 * sum(ids)
+        images = (2 * len(image.png) for image in images_of(exported.trajectory))
+        size += 2 * sum(texts) + 8 * sum(ids) + sum(images)
         if size >= SHARD:
             yield shard
             shard, size = [], 0
@@ -111,6 +120,22 @@ def _schema(rules: Iterable[str], origin: Origin) -> dict[str, object]:
     return columns if origin.plain else {**columns, KEY: "string"}
 
 
+def _features(schema: object, origin: Origin) -> object:
+    """Return what the columns are for the package `datasets`, which makes objects of JSON, and images of PNG."""
+    if schema == _IMAGE:
+        return {"_type": "Image"}
+    if isinstance(schema, list):
+        return {"feature": _features(schema[0], origin), "_type": "List"}
+    if isinstance(schema, dict):
+        features = {name: _features(kind, origin) for name, kind in schema.items()}
+        if "tools" in schema:
+            features["tools"] = {"feature": {"_type": "Json"}, "_type": "List"}
+        if schema == _FUNCTION and origin.answers == "parts":
+            features["arguments"] = {"_type": "Json"}
+        return features
+    return {"dtype": _TYPES[str(schema)], "_type": "Value"}
+
+
 def _row(exported: Exported, origin: Origin) -> dict[str, object]:
     trajectory = exported.trajectory
     turns = trajectory.turns
@@ -118,7 +143,11 @@ def _row(exported: Exported, origin: Origin) -> dict[str, object]:
     row: dict[str, object] = {name: getattr(trajectory, name) for name in names}
     row |= {
         "iteration": exported.iteration,
-        "messages": [chat_message(message) for message in messages_of(trajectory)],
+        "messages": [chat_message(message, arguments_as_text=True) for message in origin.messages(exported)],
+        "tools": [json_text(tool, compact=True) for tool in origin.tools_of(exported)],
+        "images": [
+            {"bytes": b64encode(image.png).decode(), "path": f"{image.key}.png"} for image in images_of(trajectory)
+        ],
         "rewards": [turn.reward for turn in turns],
         "actions": [turn.action for turn in turns],
         "states": [turn.state for turn in turns],
@@ -149,18 +178,22 @@ def _card(counts: Counter[str], rules: Iterable[str], origin: Origin) -> str:
     )
 
 
-def read_dataset(path: Path) -> Iterator[Demonstration]:
+def read_dataset(path: Path, refuse: Refuse = raise_it) -> Iterator[Demonstration]:
     """Yield the episodes of a folder of Parquet files, or of one file.
 
     Rows that another program wrote need a column of messages, as `turncredit.agents.interchange.chat_records` lists
     them.
 
+    Args:
+        path: the folder or the file.
+        refuse: called with each row that cannot be read.
+
     Raises:
-        StoreError: a row is damaged or has other columns, or there is no file.
+        StoreError: there is no file, or it is damaged.
     """
-    try:
-        for file in files_in(path, ".parquet"):
-            for record in read_records(file, max_bytes=None):
+    for file in files_in(path, ".parquet"):
+        for record in records_of(file, refuse):
+            try:
                 yield read_record(file, record)
-    except InputError as error:
-        raise StoreError(str(error)) from error
+            except StoreError as error:
+                refuse(error)

@@ -168,4 +168,4 @@ def test_the_formats_are_listed() -> None:
     assert [line.split()[0] for line in result.out.splitlines()] == list(FORMATS)
     for entry in FORMATS.values():
         assert entry.read is not None
-        assert (entry.write is None) == (entry.name in ("sharegpt", "agentgym"))
+        assert (entry.write is None) == (entry.example is not None)

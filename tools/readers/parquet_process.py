@@ -20,10 +20,13 @@ from typing import IO, Final
 from turncredit.installation import needs
 from turncredit.tools.bounded_input import InputError, bounded, split_lines
 
-__all__ = ["MEMORY", "parquet_lines", "require_polars", "write_parquet"]
+__all__ = ["BASE64", "MEMORY", "parquet_lines", "require_polars", "write_parquet"]
 
 MEMORY: Final = 8 << 30
 """Bytes of memory (address space) of the process that decodes."""
+
+BASE64: Final = "data:;base64,"
+"""What stands before bytes that are no text, in the JSON of a row."""
 
 _BLOCK: Final = 1 << 16
 
@@ -60,20 +63,23 @@ def parquet_lines(path: Path, *, max_line: int, max_bytes: int | None) -> Iterat
             process.kill()
 
 
-def write_parquet(path: Path, schema: Mapping[str, object], rows: Iterable[str]) -> None:
+def write_parquet(
+    path: Path, schema: Mapping[str, object], rows: Iterable[str], metadata: Mapping[str, str] | None = None
+) -> None:
     """Write a Parquet file.
 
     Args:
         path: the file.
         schema: of the columns, as `parquet_rows.write_rows` takes it.
         rows: each a JSON object without line breaks.
+        metadata: of the file, such as the features of its columns for the package `datasets`.
 
     Raises:
         InputError: polars is not installed, or cannot write the file.
     """
     require_polars(path)
     with tempfile.TemporaryFile() as lines, tempfile.TemporaryFile() as complaints:
-        lines.write(json.dumps(schema).encode() + b"\n")
+        lines.write(json.dumps(schema).encode() + b"\n" + json.dumps(metadata or {}).encode() + b"\n")
         lines.writelines(row.encode() + b"\n" for row in rows)
         lines.seek(0)
         result = subprocess.run(

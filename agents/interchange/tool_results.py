@@ -1,0 +1,52 @@
+"""Results of tool calls, in the order of the calls: other programs return them as they finish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from turncredit.agents.interchange.chat_message import ChatMessage
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.functions import Call
+
+__all__ = ["in_order_of_calls", "results_of"]
+
+
+def in_order_of_calls(calls: Sequence[Call], said: Sequence[ChatMessage], answer: int) -> list[ChatMessage]:
+    """Return what was said after an answer, with the results of its calls in the order of the calls.
+
+    Args:
+        calls: of the answer.
+        said: until the next answer.
+        answer: number of the answer from 1, for messages; 0: there was none yet.
+
+    Raises:
+        InputError: two calls have one id, two results answer one call, or a result answers no call of the answer.
+    """
+    ids = [call.id for call in calls]
+    named = [message.call for message in said if message.call]
+    if any(ids):
+        for subject, names in (("calls", ids), ("results", named)):
+            if twice := next((name for name in names if name and names.count(name) > 1), None):
+                raise InputError(f"two {subject} of answer {answer} have the id {twice!r}")
+    if (any(ids) or not calls) and (strange := next((name for name in named if name not in ids), None)):
+        place = f"answer {answer}, whose calls are {', '.join(map(repr, ids)) or 'none'}" if answer else "no answer"
+        raise InputError(f"a result has the id {strange!r} of a call; it follows {place}")
+    if not any(ids):
+        return list(said)
+    slots = [number for number, message in enumerate(said) if message.call]
+    ordered = list(said)
+    results = sorted((said[slot] for slot in slots), key=lambda message: ids.index(message.call))
+    for slot, message in zip(slots, results, strict=True):
+        ordered[slot] = message
+    return ordered
+
+
+def results_of(calls: Sequence[Call], said: Sequence[ChatMessage]) -> tuple[str, ...]:
+    """Return one result for each call, if that is all that was said after them; else ().
+
+    Args:
+        calls: of an answer.
+        said: after it, in the order of the calls.
+    """
+    answers = len(said) == len(calls) and all(message.role == "tool" for message in said)
+    return tuple(message.content for message in said) if answers else ()
