@@ -141,9 +141,9 @@ def export(
     trust: Trust = False,
 ) -> None:
     """Write trajectories in the format of another program, each turn with its reward, state and advantage."""
+    from turncredit.agents.interchange.conversations import ANSWERS
     from turncredit.agents.interchange.folders import whole_output
     from turncredit.agents.interchange.formats import FORMATS
-    from turncredit.agents.interchange.records import ANSWERS
 
     form = ANSWERS[ANSWERS.index(choose("form of answers", answers, ANSWERS))]
     chosen = FORMATS[choose("format", to, [name for name, entry in FORMATS.items() if entry.write])]

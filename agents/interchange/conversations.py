@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal, get_args
 
 from turncredit.agents.content import ImagePart
 from turncredit.agents.interchange.chat_message import ChatMessage, role_of
@@ -23,7 +23,9 @@ from turncredit.tools.functions import BadCall, Call
 from turncredit.tools.functions.json_formats import parse_hermes, write_hermes
 
 __all__ = [
+    "ANSWERS",
     "IMITATED",
+    "Answers",
     "ChatMessage",
     "Demonstration",
     "answer_of",
@@ -33,6 +35,11 @@ __all__ = [
     "text_of",
     "with_actions",
 ]
+
+Answers = Literal["parts", "api", "text"]
+"""How an answer is written: in parts, with the arguments of its calls as objects, as chat templates want them; so with
+the arguments as JSON in strings, as the OpenAI API wants them; or as the text that was sampled."""
+ANSWERS: Final[tuple[Answers, ...]] = get_args(Answers)
 
 IMITATED: Final = "imitated"
 """Column of the turns of other programs: 1, or 0 for an answer that is not to be imitated."""
@@ -96,15 +103,15 @@ def _rebuilds(message: ChatMessage, text: str) -> bool:
         return False
 
 
-def messages_of(trajectory: Trajectory, *, as_sampled: bool = False) -> Iterator[ChatMessage]:
+def messages_of(trajectory: Trajectory, answers: Answers = "parts") -> Iterator[ChatMessage]:
     """Yield the messages of an episode; `conversation_trajectory` returns its observations and answers again.
 
     An empty observation without images is no message. Every call is followed by its result, as the servers of models
-    want it.
+    want it. A result of a call that stands in the text of an answer has no id; for "api", it is a message of the user.
 
     Args:
         trajectory: the episode.
-        as_sampled: whether each answer stays one text, with its reasoning and its calls in it.
+        answers: how its answers are written.
     """
     calls: tuple[Call, ...] = ()
     results: tuple[str, ...] = ()
@@ -117,12 +124,14 @@ def messages_of(trajectory: Trajectory, *, as_sampled: bool = False) -> Iterator
         results = () if after is None else after.results
         if "\n".join(results) != observation:
             results = ()
-        if as_sampled:
+        if len(answer.calls) == 1 and len(results) != 1:
+            results = (observation,)
+        if answers == "text" or (len(answer.calls) != len(results) and answer.calls):
+            # as one text; of two calls and one result, nobody knows which call gave which part
             answer = replace(answer, content=turn.text, reasoning="", calls=())
-        elif len(answer.calls) == 1:
-            results = results if len(results) == 1 else (observation,)
-        elif len(results) != len(answer.calls):  # nobody knows which call gave which part
-            answer, results = replace(answer, content=turn.text, reasoning="", calls=()), ()
+            results = results if answers == "text" and after is not None and after.results else ()
+        elif not answer.calls and answers == "api":
+            results = ()
         calls = answer.calls
         yield answer
     yield from _shown(trajectory.final_observation, calls, results, ())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from turncredit.agents.interchange import chat_records, inspect_logs, sts
+from turncredit.agents.interchange import chat_records, inspect_logs, openhands, sts, swe_agent, tau_results
 from turncredit.agents.interchange.atif import write_atif
 from turncredit.agents.interchange.atif_reader import read_atif
 from turncredit.agents.interchange.conversations import Demonstration
@@ -126,6 +126,38 @@ _ALL: Final = (
         suffix=".jsonl",
         carries=_CONVERSATION,
         example=chat_records.COMPLETION_EXAMPLE,
+    ),
+    TrajectoryFormat(
+        "swe-agent",
+        "trajectories of SWE-agent (.traj): a document, or a folder of them",
+        read=swe_agent.read_swe_agent,
+        suffix=".traj",
+        carries=_CONVERSATION,
+        example=swe_agent.EXAMPLE,
+    ),
+    TrajectoryFormat(
+        "mini-swe-agent",
+        "trajectories of mini-SWE-agent (.traj.json): a document, or a folder of them",
+        read=swe_agent.read_mini_swe_agent,
+        suffix=".traj.json",
+        carries=_CONVERSATION,
+        example=swe_agent.MINI_EXAMPLE,
+    ),
+    TrajectoryFormat(
+        "openhands",
+        "results of OpenHands (output.jsonl), of its old events and of its agent SDK",
+        read=openhands.read_openhands,
+        suffix="output.jsonl",
+        carries=_CONVERSATION,
+        example=openhands.EXAMPLE,
+    ),
+    TrajectoryFormat(
+        "tau",
+        "results of tau-bench and tau2: a JSON document, or a folder of them",
+        read=tau_results.read_tau,
+        suffix=".json",
+        carries=_CONVERSATION,
+        example=tau_results.EXAMPLE,
     ),
 )
 FORMATS: Final[dict[str, TrajectoryFormat]] = {entry.name: entry for entry in _ALL}

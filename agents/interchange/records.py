@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, get_args
+from typing import Final
 
 from turncredit.agents.errors import StoreError
 from turncredit.agents.files.image_store import ImageSource, images_of
 from turncredit.agents.files.trajectory_files import from_record, to_record
 from turncredit.agents.interchange.chat_message import ChatMessage
-from turncredit.agents.interchange.conversations import Demonstration, messages_of
+from turncredit.agents.interchange.conversations import Answers, Demonstration, messages_of
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.trajectory import Trajectory
 from turncredit.envs.parts import part_of
@@ -22,13 +22,11 @@ from turncredit.former_name import FORMER
 from turncredit.tools.bounded_input import InputError
 
 __all__ = [
-    "ANSWERS",
     "IMAGES",
     "KEY",
     "TOKENS",
     "TOOLS",
     "Advantages",
-    "Answers",
     "Exported",
     "Origin",
     "TurnTokens",
@@ -44,11 +42,6 @@ TOKENS: Final = "token ids and log-probabilities"
 IMAGES: Final = "images"
 TOOLS: Final = "tool definitions"
 """What a format may have no room for."""
-
-Answers = Literal["parts", "api", "text"]
-"""How an answer is written: in parts, with the arguments of its calls as objects, as chat templates want them; so with
-the arguments as JSON in strings, as the OpenAI API wants them; or as the text that was sampled."""
-ANSWERS: Final[tuple[Answers, ...]] = get_args(Answers)
 
 _TEXTS: Final = ("observation", "text")
 _OF_TOKENS: Final = ("switches", "experts")
@@ -116,7 +109,7 @@ class Origin:
 
     def messages(self, exported: Exported) -> Iterator[ChatMessage]:
         """Yield the messages of an episode, with its answers as they are to be written."""
-        return messages_of(exported.trajectory, as_sampled=self.answers == "text")
+        return messages_of(exported.trajectory, self.answers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,11 @@ def in_order_of_calls(calls: Sequence[Call], said: Sequence[ChatMessage], answer
 
 
 def results_of(calls: Sequence[Call], said: Sequence[ChatMessage]) -> tuple[str, ...]:
-    """Return one result for each call, if that is all that was said after them; else ().
+    """Return the results of the calls of an answer, one for each, if nothing else was said after them; else ().
 
     Args:
-        calls: of an answer.
+        calls: of the answer; (): its text may hold them.
         said: after it, in the order of the calls.
     """
-    answers = len(said) == len(calls) and all(message.role == "tool" for message in said)
-    return tuple(message.content for message in said) if answers else ()
+    alone = all(message.role == "tool" for message in said) and (not calls or len(said) == len(calls))
+    return tuple(message.content for message in said) if alone else ()

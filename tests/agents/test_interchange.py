@@ -185,7 +185,7 @@ def test_an_answer_in_parts() -> None:
 def test_every_call_has_its_result_before_the_next_answer(trajectory: Trajectory) -> None:
     """What the servers of models ask of a conversation with tool calls."""
     open_calls: list[str] = []
-    for message in messages_of(trajectory):
+    for message in messages_of(trajectory, "api"):
         if message.role == "tool":
             assert open_calls.pop(0) == message.call
             continue
