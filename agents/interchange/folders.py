@@ -33,8 +33,10 @@ def records_of(path: Path, refuse: Refuse = raise_it) -> Iterator[Record]:
         refuse: called with each of the others.
 
     Raises:
-        StoreError: the file is a folder, has another container, or is damaged.
+        StoreError: the file does not exist, is a folder, has another container, or is damaged.
     """
+    if not path.exists():
+        raise StoreError(f"{path} does not exist")
     try:
         for record in read_records(path, max_bytes=None):
             if record.problem:

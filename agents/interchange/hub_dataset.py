@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -79,9 +79,7 @@ def write_dataset(episodes: Iterable[Exported], path: Path, origin: Origin) -> N
     for shard in _shards(_counted(episodes, counts)):
         rules = rules or tuple(shard[0].advantages)
         rows = (json_text(_row(exported, origin), compact=True) for exported in shard)
-        schema = _schema(rules, origin)
-        metadata = {"huggingface": json_text({"info": {"features": _features(schema, origin)}})}
-        write_parquet(path / "data" / f"{counts['files']:05d}.parquet", schema, rows, metadata)
+        write_parquet(path / "data" / f"{counts['files']:05d}.parquet", _schema(rules, origin), rows)
         counts["files"] += 1
     for number in range(counts["files"]):
         name = f"train-{number:05d}-of-{counts['files']:05d}.parquet"
@@ -120,20 +118,30 @@ def _schema(rules: Iterable[str], origin: Origin) -> dict[str, object]:
     return columns if origin.plain else {**columns, KEY: "string"}
 
 
-def _features(schema: object, origin: Origin) -> object:
-    """Return what the columns are for the package `datasets`, which makes objects of JSON, and images of PNG."""
-    if schema == _IMAGE:
-        return {"_type": "Image"}
-    if isinstance(schema, list):
-        return {"feature": _features(schema[0], origin), "_type": "List"}
-    if isinstance(schema, dict):
-        features = {name: _features(kind, origin) for name, kind in schema.items()}
-        if "tools" in schema:
-            features["tools"] = {"feature": {"_type": "Json"}, "_type": "List"}
-        if schema == _FUNCTION and origin.answers == "parts":
-            features["arguments"] = {"_type": "Json"}
-        return features
-    return {"dtype": _TYPES[str(schema)], "_type": "Value"}
+def _features(schema: Mapping[str, object], origin: Origin) -> list[dict[str, object]]:
+    """Return what the columns are, as cards say it: `datasets` makes objects of JSON, and images of PNG."""
+    return [{"name": name, **_feature(name, kind, schema, origin)} for name, kind in schema.items()]
+
+
+def _feature(name: str, kind: object, inside: Mapping[str, object], origin: Origin) -> dict[str, object]:
+    """Return what a column is, or a key of its objects.
+
+    Args:
+        name: of the column or the key.
+        kind: as `write_parquet` takes it.
+        inside: the object of which it is a key.
+        origin: says how arguments are written.
+    """
+    if kind == _IMAGE:
+        return {"dtype": "image"}
+    if name == "tools" or (inside == _FUNCTION and name == "arguments" and origin.answers == "parts"):
+        return {"list": "json"} if isinstance(kind, list) else {"dtype": "json"}
+    if isinstance(kind, list):
+        inner = _feature("", kind[0], {}, origin)
+        return {"list": inner.get("dtype", inner.get("struct", inner))}
+    if isinstance(kind, dict):
+        return {"struct": _features(kind, origin)}
+    return {"dtype": _TYPES[str(kind)]}
 
 
 def _row(exported: Exported, origin: Origin) -> dict[str, object]:
@@ -164,13 +172,15 @@ def _card(counts: Counter[str], rules: Iterable[str], origin: Origin) -> str:
     """Return the card: settings for the Hub, then what the data set holds."""
     about = {**{name: text for name, (_, text) in _COLUMNS.items()}, **({"advantages": _ADVANTAGES} if rules else {})}
     about |= {} if origin.plain else {KEY: _RECORD}
+    features = json_text(_features(_schema(rules, origin), origin))
     files = "  data_files:\n  - split: train\n    path: data/*.parquet\n" if counts["files"] else ""
     facts = [("run", origin.run), ("environment", origin.environment), ("model", origin.model)]
     lines = [f"- {name}: `{value}`" for name, value in facts if value]
     lines += [f"- {counts['episodes']:,} episodes, {counts['won']:,} won, {counts['turns']:,} answers"]
     rows = [f"| `{name}` | {text} |" for name, text in about.items()]
     return (
-        f"---\nconfigs:\n- config_name: default\n{files}tags:\n- agent\n- trajectories\n- turncredit\n"
+        f"---\nconfigs:\n- config_name: default\n{files}dataset_info:\n  features: {features}\n"
+        "tags:\n- agent\n- trajectories\n- turncredit\n"
         f"task_categories:\n- text-generation\npretty_name: {json_text(origin.run)}\n---\n\n# {origin.run}\n\n"
         "Episodes of a language-model agent, exported by turncredit.\n\n"
         + "\n".join([*lines, "", "| column | meaning |", "|---|---|", *rows])

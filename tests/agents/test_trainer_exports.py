@@ -67,32 +67,29 @@ def loaded(name: str, trajectory: Trajectory, path: Path, **fields: Any) -> tupl
     target = path / f"out{entry.suffix}"
     entry.write([Exported(trajectory)], target, replace(ORIGIN, **fields))
     if name == "hf":
-        (target,) = (target / "data").iterdir()
-        row, features = next(iter(read_records(target))).fields, features_of(target)
-        return decoded(row["messages"], features["messages"]), decoded(row.get("tools"), features["tools"])
+        features = features_of(target)
+        (file,) = (target / "data").iterdir()
+        row = next(iter(read_records(file))).fields
+        return decoded(row["messages"], features["messages"]), decoded(row["tools"], features["tools"])
     record = json.loads(target.read_text())
     return record["messages"], record.get("tools", [])
 
 
-def features_of(file: Path) -> Any:
-    """What a Parquet file says of its columns to the package `datasets`."""
-    import polars
-
-    return json.loads(polars.read_parquet_metadata(file)["huggingface"])["info"]["features"]
+def features_of(folder: Path) -> dict[str, Any]:
+    """What the card of a data set says of its columns to the package `datasets`."""
+    (line,) = (line for line in (folder / "README.md").read_text().splitlines() if line.startswith("  features: "))
+    return {feature["name"]: feature for feature in json.loads(line.removeprefix("  features: "))}
 
 
 def decoded(value: Any, feature: Any) -> Any:
     """What `datasets` makes of a value."""
-    if value is None:
-        return None
-    kind = feature.get("_type")
-    if kind == "Json":
-        return json.loads(value)
-    if kind == "List":
-        return [decoded(item, feature["feature"]) for item in value]
-    if isinstance(kind, str):
-        return value
-    return {name: decoded(item, feature[name]) for name, item in value.items()}
+    if value is None or isinstance(feature, str):
+        return json.loads(value) if value is not None and feature == "json" else value
+    if isinstance(feature, list):
+        return {inner["name"]: decoded(value[inner["name"]], inner) for inner in feature}
+    if "list" in feature:
+        return [decoded(item, feature["list"]) for item in value]
+    return decoded(value, feature.get("dtype", feature.get("struct")))
 
 
 @pytest.mark.parametrize("name", TRAINERS)
@@ -162,6 +159,6 @@ def test_images_are_in_a_column_that_datasets_decodes(tmp_path: Path) -> None:
     trajectory = replace(played([("tap", [])]), turns=(turn("look", "tap", images=(image,), shown=(image,)),))
     FORMATS["hf"].write([Exported(trajectory)], tmp_path / "out", ORIGIN)
     (file,) = (tmp_path / "out" / "data").iterdir()
-    assert features_of(file)["images"] == {"feature": {"_type": "Image"}, "_type": "List"}
+    assert features_of(tmp_path / "out")["images"] == {"name": "images", "list": "image"}
     (entry,) = next(iter(read_records(file))).fields["images"]
     assert base64.b64decode(entry["bytes"].partition(",")[2]) == image.png

@@ -55,7 +55,7 @@ LLAMA31 = """
 
 QWEN35 = """
 {%- set last = namespace(question=-1) %}
-{%- for message in messages %}{% if message.role == 'user' %}{% set last.question = loop.index0 %}{% endif %}{% endfor %}
+{%- for message in messages if message.role == 'user' %}{% set last.question = messages.index(message) %}{% endfor %}
 {{- '<|im_start|>system\\nYou help.' }}
 {%- for tool in tools or [] %}{{ '\\n' ~ (tool | tojson) }}{% endfor %}
 {{- '<|im_end|>\\n' }}

@@ -63,23 +63,20 @@ def parquet_lines(path: Path, *, max_line: int, max_bytes: int | None) -> Iterat
             process.kill()
 
 
-def write_parquet(
-    path: Path, schema: Mapping[str, object], rows: Iterable[str], metadata: Mapping[str, str] | None = None
-) -> None:
+def write_parquet(path: Path, schema: Mapping[str, object], rows: Iterable[str]) -> None:
     """Write a Parquet file.
 
     Args:
         path: the file.
         schema: of the columns, as `parquet_rows.write_rows` takes it.
         rows: each a JSON object without line breaks.
-        metadata: of the file, such as the features of its columns for the package `datasets`.
 
     Raises:
         InputError: polars is not installed, or cannot write the file.
     """
     require_polars(path)
     with tempfile.TemporaryFile() as lines, tempfile.TemporaryFile() as complaints:
-        lines.write(json.dumps(schema).encode() + b"\n" + json.dumps(metadata or {}).encode() + b"\n")
+        lines.write(json.dumps(schema).encode() + b"\n")
         lines.writelines(row.encode() + b"\n" for row in rows)
         lines.seek(0)
         result = subprocess.run(

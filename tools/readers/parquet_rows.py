@@ -32,8 +32,8 @@ def print_rows(path: str, memory: int) -> None:
 def write_rows(path: str, memory: int) -> None:
     """Write a Parquet file from lines of JSON: first the schema of its columns, then one row a line.
 
-    A schema maps names to "string", "integer", "number", "boolean" or "binary", to a list of one of these, or to another
-    schema. Binary values are base64 in the lines. The file's own metadata are the second line.
+    A schema maps names to "string", "integer", "number", "boolean" or "binary", which is base64 in the lines, to a list
+    of one of these, or to another schema.
 
     Args:
         path: the file.
@@ -58,10 +58,9 @@ def write_rows(path: str, memory: int) -> None:
         return kinds[str(kind)]
 
     kinds_of_columns = json.loads(sys.stdin.readline())
-    metadata = json.loads(sys.stdin.readline())
     schema = {name: column(kind) for name, kind in kinds_of_columns.items()}
     rows = [_with_bytes(json.loads(line), kinds_of_columns) for line in sys.stdin]
-    polars.DataFrame(rows, schema=schema, orient="row").write_parquet(path, metadata=metadata or None)
+    polars.DataFrame(rows, schema=schema, orient="row").write_parquet(path)
 
 
 def _with_bytes(value: object, kind: object) -> object:
