@@ -21,7 +21,7 @@ from turncredit.agents.interchange.chat_objects import text_of_parts
 from turncredit.agents.interchange.conversations import Demonstration, conversation_trajectory
 from turncredit.agents.interchange.folders import Refuse, files_in, raise_it, records_of
 from turncredit.agents.interchange.harbor_trials import Trial, trial_of
-from turncredit.agents.interchange.outcomes import Outcome, outcome_in
+from turncredit.agents.interchange.outcomes import StatedOutcome, outcome_in
 from turncredit.agents.interchange.records import IMAGES, TOOLS, TurnTokens, record_in, restored
 from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import MAX_LINE, InputError, read_json
@@ -138,10 +138,10 @@ def _extra(entry: JsonObject) -> object:
     return record_in(extra) if isinstance(extra, Mapping) else None
 
 
-def _outcome(document: JsonObject, trial: Trial | None) -> Outcome:
+def _outcome(document: JsonObject, trial: Trial | None) -> StatedOutcome:
     """Return the reward of a trial, or the outcome that a document states beside its metrics."""
     if trial is not None and trial.reward is not None:
-        return Outcome(reward=trial.reward)
+        return StatedOutcome(reward=trial.reward)
     return outcome_in({name: document.get(name) for name in ("extra", "final_metrics")})
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 
 from turncredit.agents.content import ImagePart
 from turncredit.agents.interchange.chat_message import ChatMessage, role_of
-from turncredit.agents.interchange.outcomes import Outcome
+from turncredit.agents.interchange.outcomes import StatedOutcome
 from turncredit.agents.interchange.tool_results import in_order_of_calls, results_of
 from turncredit.agents.prompts.parsing import Parsed
 from turncredit.agents.trajectory import Trajectory, Turn
@@ -156,7 +156,7 @@ def conversation_trajectory(
     *,
     task: str = "",
     task_type: str | None = None,
-    score: float | Outcome | None = None,
+    score: float | StatedOutcome | None = None,
     error: str | None = None,
     empty: bool = False,
 ) -> Demonstration:
@@ -179,27 +179,27 @@ def conversation_trajectory(
         InputError: there is no answer, a call has impossible arguments, a result answers no call, or the score is not
             finite.
     """
-    turns, mistakes, said = list[Turn](), list[int](), list[ChatMessage]()
+    turns, mistakes, replies = list[Turn](), list[int](), list[ChatMessage]()
     calls: tuple[Call, ...] = ()
     past = hashlib.blake2b(digest_size=16)
     for message in messages:
         if message.role != "assistant":
-            said.append(message)
+            replies.append(message)
             continue
-        said = in_order_of_calls(calls, said, len(turns))
-        observation = "\n".join(entry.content for entry in said)
+        replies = in_order_of_calls(calls, replies, len(turns))
+        observation = "\n".join(entry.content for entry in replies)
         _note(past, observation)
         if not message.imitated:
             mistakes.append(len(turns))
         text = _text(message)
-        turns.append(_turn(observation, text, past.hexdigest(), results_of(calls, said)))
+        turns.append(_turn(observation, text, past.hexdigest(), results_of(calls, replies)))
         _note(past, text)
-        calls, said = message.calls, []
+        calls, replies = message.calls, []
     if not turns and not empty:
         raise InputError("it has no answer of an assistant")
-    final = "\n".join(entry.content for entry in in_order_of_calls(calls, said, len(turns)))
+    final = "\n".join(entry.content for entry in in_order_of_calls(calls, replies, len(turns)))
     _note(past, final)
-    outcome = score if isinstance(score, Outcome) else Outcome(score=score)
+    outcome = score if isinstance(score, StatedOutcome) else StatedOutcome(score=score)
     failed = error is not None
     reached = outcome.reached(failed=failed)
     trajectory = Trajectory(

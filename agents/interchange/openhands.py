@@ -131,10 +131,10 @@ def _episode(fields: Fields, id: str) -> Demonstration:
     if not all(isinstance(event, Mapping) for event in events):
         raise InputError("the history must be a list of events")
     left_out: set[str] = set()
-    said = _sdk_messages if any("kind" in event for event in events) else _messages
+    reader = _sdk_messages if any("kind" in event for event in events) else _messages
     error = fields.get("error")
     episode = conversation_trajectory(
-        list(said(events, left_out)),
+        list(reader(events, left_out)),
         str(fields.get("instance_id", id)),
         score=outcome_in(fields),
         error=error if isinstance(error, str) and error else None,

@@ -11,7 +11,7 @@ from turncredit.agents.json_types import JsonObject
 from turncredit.agents.trajectory import Turn
 from turncredit.tools.bounded_input import InputError
 
-__all__ = ["Outcome", "outcome_in"]
+__all__ = ["StatedOutcome", "outcome_in"]
 
 _WON: Final = ("won", "success", "resolved", "solved")
 _SCORE: Final = ("score",)
@@ -23,7 +23,7 @@ _WORDS: Final = {"true": 1.0, "false": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StatedOutcome:
     """What is known of the end of an episode; None: nothing.
 
     Attributes:
@@ -81,7 +81,7 @@ class Outcome:
         return tuple(replace(turn, reward=value) for turn, value in zip(turns, values, strict=False))
 
 
-def outcome_in(fields: JsonObject) -> Outcome:
+def outcome_in(fields: JsonObject) -> StatedOutcome:
     """Return the outcome that a record states, by itself or in one of its objects, such as `metadata`.
 
     Raises:
@@ -91,7 +91,7 @@ def outcome_in(fields: JsonObject) -> Outcome:
     values = [_number("rewards", value) for value in reward] if isinstance(reward, list) else []
     rewards = tuple(value for value in values if value is not None)
     number = _number("won", won)
-    return Outcome(
+    return StatedOutcome(
         reward=sum(rewards) if rewards else _number("reward", reward),
         score=_number("score", score),
         won=None if number is None else number >= 1.0,

@@ -21,7 +21,7 @@ from turncredit.agents.errors import StoreError
 from turncredit.agents.interchange.chat_objects import read_messages
 from turncredit.agents.interchange.conversations import Demonstration, conversation_trajectory
 from turncredit.agents.interchange.folders import Refuse, files_in, raise_it
-from turncredit.agents.interchange.outcomes import Outcome, outcome_in
+from turncredit.agents.interchange.outcomes import StatedOutcome, outcome_in
 from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import MAX_LINE, InputError, read_json
 
@@ -92,7 +92,7 @@ def _episode(document: JsonObject, entries: list[object], name: str) -> Demonstr
     submitted = str(status or "submitted").lower().startswith("submitted")
     outcome = outcome_in({"info": info})
     if not submitted and not outcome.stated:
-        outcome = Outcome(reward=0.0)
+        outcome = StatedOutcome(reward=0.0)
     left_out: set[str] = set()
     messages = read_messages([_adapted(entry) for entry in entries], left_out)
     episode = conversation_trajectory(messages, name, score=outcome)

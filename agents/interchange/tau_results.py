@@ -21,7 +21,7 @@ from turncredit.agents.interchange.chat_message import ChatMessage
 from turncredit.agents.interchange.chat_objects import read_messages
 from turncredit.agents.interchange.conversations import Demonstration, conversation_trajectory
 from turncredit.agents.interchange.folders import Refuse, files_in, place_of, raise_it, records_of
-from turncredit.agents.interchange.outcomes import Outcome, outcome_in
+from turncredit.agents.interchange.outcomes import StatedOutcome, outcome_in
 from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import InputError
 from turncredit.tools.functions import BadCall
@@ -107,11 +107,11 @@ def read_tau(path: Path, refuse: Refuse = raise_it) -> Iterator[Demonstration]:
             fields = record.fields
             simulations = fields.get("simulations")
             for number, entry in enumerate(simulations if isinstance(simulations, list) else [fields], 1):
-                place = f", simulation {number}" if isinstance(simulations, list) else f", {place_of(record)}"
+                location = f", simulation {number}" if isinstance(simulations, list) else f", {place_of(record)}"
                 try:
                     yield _episode(entry, fields)
                 except (InputError, BadCall) as error:
-                    refuse(StoreError(f"{file}{place}: {error}"))
+                    refuse(StoreError(f"{file}{location}: {error}"))
 
 
 def _episode(entry: object, results: JsonObject) -> Demonstration:
@@ -129,7 +129,7 @@ def _episode(entry: object, results: JsonObject) -> Demonstration:
         outcome = outcome_in(entry)
     reason = entry.get("termination_reason")
     if reason not in _ENDED and not outcome.stated:
-        outcome = Outcome(reward=0.0)
+        outcome = StatedOutcome(reward=0.0)
     episode = conversation_trajectory(
         messages, name, task=task, task_type=kind, score=outcome, error=error, empty=error is not None
     )
@@ -156,13 +156,13 @@ def _conversation(entries: object, left_out: set[str]) -> Iterator[ChatMessage]:
     """Yield the messages of tau2 that the agent saw or said."""
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise InputError(f"the messages must be a list of objects, got {str(entries)[:80]}")
-    asked = False
+    after_greeting = False
     for entry in (inner for outer in entries for inner in outer.get("tool_messages") or [outer]):
         role = entry.get("role")
         of_user = entry.get("requestor") == "user" if role == "tool" else role == "user" and entry.get("tool_calls")
         if of_user:
             left_out.add("tool calls of the simulated user")
             continue
-        asked = asked or role == "user"
-        adapted = {**entry, "tool_call_id": entry.get("id")} if role == "tool" else {**entry, "loss": asked}
+        after_greeting = after_greeting or role == "user"
+        adapted = {**entry, "tool_call_id": entry.get("id")} if role == "tool" else {**entry, "loss": after_greeting}
         yield from read_messages([adapted], left_out)

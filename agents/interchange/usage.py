@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from turncredit.agents.trajectory import Trajectory, Turn
 
-__all__ = ["Usage", "turn_usage", "usage_of"]
+__all__ = ["SampledUsage", "turn_usage", "usage_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class SampledUsage:
     """What some answers used.
 
     Attributes:
@@ -29,12 +29,12 @@ class Usage:
     cost: float | None = None
 
 
-def usage_of(trajectory: Trajectory) -> Usage:
+def usage_of(trajectory: Trajectory) -> SampledUsage:
     """Return what the turns that were sampled for an episode used."""
     first = trajectory.fork_tokens
     used = [turn_usage(turn, 0 if number else first) for number, turn in enumerate(trajectory.sampled)]
     costs = [entry.cost for entry in used if entry.cost is not None]
-    return Usage(
+    return SampledUsage(
         sum(entry.answers for entry in used),
         sum(entry.prompt for entry in used),
         sum(entry.response for entry in used),
@@ -42,7 +42,7 @@ def usage_of(trajectory: Trajectory) -> Usage:
     )
 
 
-def turn_usage(turn: Turn, taken_over: int = 0) -> Usage:
+def turn_usage(turn: Turn, taken_over: int = 0) -> SampledUsage:
     """Return what a turn used.
 
     Args:
@@ -51,7 +51,7 @@ def turn_usage(turn: Turn, taken_over: int = 0) -> Usage:
     """
     known = bool(turn.response or turn.prompt or "prompt_tokens" in turn.extras)
     cost = turn.extras.get("request_cost")
-    return Usage(
+    return SampledUsage(
         int(known),
         turn.counted("prompt_tokens", len(turn.prompt)),
         turn.counted("response_tokens", len(turn.response)) - taken_over,
