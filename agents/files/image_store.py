@@ -42,11 +42,12 @@ class HeldImages:
         """Return the image of a key.
 
         Raises:
-            StoreError: there is none.
+            StoreError: the key is none, or there is no such image.
         """
-        if not isinstance(key, str) or key not in self.files:
-            raise StoreError(f"the image {key!r:.80} is missing")
-        return ImagePart.stored(key, self.files[key])
+        name = _checked(key)
+        if name not in self.files:
+            raise StoreError(f"the image {name} is missing")
+        return ImagePart.stored(name, self.files[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,8 @@ class ImageStore:
         Raises:
             StoreError: the key is none.
         """
-        if not isinstance(key, str) or len(key) != 32 or not _DIGITS.issuperset(key):
-            raise StoreError(f"the key of an image must be 32 hexadecimal digits, got {key!r:.80}")
-        return ImagePart.stored(key, self._path(key))
+        name = _checked(key)
+        return ImagePart.stored(name, self._path(name))
 
     def holds(self, key: str) -> bool:
         """Return whether the file of an image is there; a link to another file is none."""
@@ -115,6 +115,17 @@ class ImageStore:
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.png"
+
+
+def _checked(key: object) -> str:
+    """Return the key of an image, which becomes the name of a file.
+
+    Raises:
+        StoreError: it is none.
+    """
+    if not isinstance(key, str) or len(key) != 32 or not _DIGITS.issuperset(key):
+        raise StoreError(f"the key of an image must be 32 hexadecimal digits, got {key!r:.80}")
+    return key
 
 
 def images_of(trajectory: Trajectory) -> Iterator[ImagePart]:

@@ -231,7 +231,10 @@ def _images(fields: Fields) -> HeldImages | None:
     for entry in column:
         data, name = (entry.get("bytes"), entry.get("path")) if isinstance(entry, dict) else (None, None)
         if isinstance(data, str) and isinstance(name, str) and data.startswith(BASE64):
-            files[name.removesuffix(".png")] = b64decode(data.removeprefix(BASE64))
+            try:
+                files[name.removesuffix(".png")] = b64decode(data.removeprefix(BASE64))
+            except ValueError as error:
+                raise InputError(f"the image {name[:80]} is not base64: {error}") from error
     return HeldImages(files)
 
 

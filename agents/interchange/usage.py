@@ -49,10 +49,10 @@ def turn_usage(turn: Turn, taken_over: int = 0) -> SampledUsage:
         turn: the turn.
         taken_over: number of tokens of its answer that are those of another episode.
     """
-    known = bool(turn.response or turn.prompt or "prompt_tokens" in turn.extras)
+    counted = bool(turn.response or turn.prompt or "prompt_tokens" in turn.extras)
     cost = turn.extras.get("request_cost")
     return SampledUsage(
-        int(known),
+        int(counted),
         turn.counted("prompt_tokens", len(turn.prompt)),
         turn.counted("response_tokens", len(turn.response)) - taken_over,
         float(cost) if isinstance(cost, int | float) else None,

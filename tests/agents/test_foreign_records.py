@@ -319,3 +319,16 @@ def test_what_tau_wrote(tmp_path: Path) -> None:
     assert [turn.results for turn in played.turns] == [(), (), ("one", "two")]
     assert played.final_observation == "Thank you. ###STOP###"
     assert "tool calls of the simulated user" in item.left_out
+
+
+def test_the_name_of_an_image_is_its_key_and_no_path(tmp_path: Path) -> None:
+    """A row of others must not name a file elsewhere that an import would write."""
+    from toys.report_runs import episode, turn
+
+    FORMATS["openai"].write([Exported(episode("t", 0, [turn(0, "a")], True))], tmp_path / "x.jsonl", Origin("run"))
+    record = json.loads((tmp_path / "x.jsonl").read_text())
+    for key, why in [("../../elsewhere", "32 hexadecimal digits"), ("0" * 32, "is missing")]:
+        record["turncredit"]["turns"][0]["images"] = [key]
+        record["images"] = [{"bytes": "data:;base64,aGVsbG8=", "path": "../../elsewhere.png"}]
+        with pytest.raises(StoreError, match=why):
+            read(tmp_path, record)
