@@ -6,8 +6,9 @@ episodes of an iteration at once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,10 +22,13 @@ from turncredit.registry import choose
 if TYPE_CHECKING:
     from rich.status import Status
 
+    from turncredit.agents.errors import StoreError
     from turncredit.agents.interchange.conversations import Demonstration
     from turncredit.agents.interchange.formats import TrajectoryFormat
     from turncredit.agents.interchange.records import Advantages, Exported, Origin
+    from turncredit.agents.json_types import JsonObject
     from turncredit.agents.trajectory import Trajectory
+    from turncredit.training.config.run import Run
 
 NO_CREDIT = "none"
 """What --credit takes for no advantages."""
@@ -38,13 +42,19 @@ class Export:
         path: of the run, or of a file of trajectories.
         rules: of credit, as they were typed; None: the run's.
         status: shows how far it is.
+        origin: of the episodes.
         episodes: number of episodes so far.
+        holding: number of episodes by what they hold for which the format may have no room.
+        in_parts: number of answers that have reasoning or calls.
     """
 
     path: Path
     rules: str | None
     status: Status
+    origin: Origin
     episodes: int = 0
+    holding: Counter[str] = field(default_factory=Counter)
+    in_parts: int = 0
 
     def read(self, files: dict[int, Path]) -> Iterator[Exported]:
         """Yield the episodes of files of trajectories by iteration."""
@@ -55,8 +65,18 @@ class Export:
             self.status.update(f"iteration {iteration} of {max(files)}, {self.episodes:,} episodes")
             advantages = self._advantages(file)
             for trajectory in read_trajectories(file):
-                self.episodes += 1
-                yield Exported(trajectory, iteration, _of_trajectory(advantages, trajectory))
+                exported = Exported(trajectory, iteration, _of_trajectory(advantages, trajectory))
+                self._count(exported)
+                yield exported
+
+    def _count(self, exported: Exported) -> None:
+        from turncredit.agents.interchange.records import IMAGES, TOKENS, TOOLS
+
+        self.episodes += 1
+        self.holding.update(subject for subject in (TOKENS, IMAGES, TOOLS) if exported.holds(subject, self.origin))
+        if self.origin.answers != "text":
+            messages = self.origin.messages(exported)
+            self.in_parts += sum(bool(message.reasoning or message.calls) for message in messages)
 
     def _advantages(self, file: Path) -> dict[str, dict[tuple[str, int], float]]:
         """Return the advantage of every turn that credit saw, by rule."""
@@ -110,29 +130,47 @@ def export(
     plain: Annotated[
         bool, typer.Option("--plain", help="Leave out keys of turncredit, for services that refuse unknown ones.")
     ] = False,
+    answers: Annotated[
+        str,
+        typer.Option(
+            metavar="FORM",
+            help="Answers in parts, with the arguments of tool calls as objects, for chat templates (parts); so with "
+            "arguments as JSON in strings, as the OpenAI API has them (api); or as the text that was sampled (text).",
+        ),
+    ] = "parts",
     trust: Trust = False,
 ) -> None:
     """Write trajectories in the format of another program, each turn with its reward, state and advantage."""
+    from turncredit.agents.interchange.conversations import ANSWERS
     from turncredit.agents.interchange.folders import whole_output
     from turncredit.agents.interchange.formats import FORMATS
 
+    form = ANSWERS[ANSWERS.index(choose("form of answers", answers, ANSWERS))]
     chosen = FORMATS[choose("format", to, [name for name, entry in FORMATS.items() if entry.write])]
     files = trajectory_files(path, iteration)
     target = output or Path(f"{path.resolve().name.partition('.')[0]}-{chosen.name}{chosen.suffix}")
     with whole_output(target) as part, err().status(f"reading {path}") as status:
-        work = Export(path, rules, status)
+        work = Export(path, rules, status, replace(origin_of(path), plain=plain, answers=form))
         assert chosen.write is not None
-        chosen.write(work.read(files), part, origin_of(path, plain=plain))
+        chosen.write(work.read(files), part, work.origin)
         if not work.episodes:
             raise UserError(f"{path} holds no trajectory")
     say(f"exported {work.episodes:,} episodes of {path}: {target}")
-    if lacks := _lacks(chosen, plain=plain):
+    if lacks := _lacks(chosen, work):
         warn(f"{chosen.name} has no room for {lacks}; they stay in {path}")
+    if work.in_parts and chosen.trains:
+        warn(
+            f"{work.in_parts:,} answers have their reasoning or tool calls in fields of their own, which a chat "
+            "template may drop; --answers text keeps each answer as it was sampled"
+        )
 
 
-def _lacks(chosen: TrajectoryFormat, *, plain: bool) -> str:
-    own = "states, rewards and advantages as turncredit stores them (--plain)" if plain else ""
-    return " nor for ".join(part for part in (chosen.lacks, own) if part)
+def _lacks(chosen: TrajectoryFormat, work: Export) -> str:
+    """Return what of the exported episodes the format has no room for."""
+    lacks = [subject for subject in chosen.lacks if work.holding[subject]]
+    if work.origin.plain:
+        lacks.append("states, rewards and advantages as turncredit stores them (--plain)")
+    return " nor for ".join(lacks)
 
 
 def trajectory_files(path: Path, iteration: int | None) -> dict[int, Path]:
@@ -150,7 +188,7 @@ def trajectory_files(path: Path, iteration: int | None) -> dict[int, Path]:
     return iteration_files(newest.parent)
 
 
-def origin_of(path: Path, *, plain: bool = False) -> Origin:
+def origin_of(path: Path) -> Origin:
     """Return where the episodes of a path come from."""
     import turncredit
     from turncredit.agents.interchange.records import Origin
@@ -158,9 +196,23 @@ def origin_of(path: Path, *, plain: bool = False) -> Origin:
 
     run = run_of(path)
     if run is None:
-        return Origin(path.resolve().name.partition(".")[0], version=turncredit.__version__, plain=plain)
+        return Origin(path.resolve().name.partition(".")[0], version=turncredit.__version__)
     hub = run.policy.model and not Path(run.policy.model).is_absolute()
-    return Origin(run.name, run.env.id, run.policy.model if hub else run.name, turncredit.__version__, plain)
+    model = run.policy.model if hub else run.name
+    return Origin(run.name, run.env.id, model, turncredit.__version__, tools=_tools_of(run))
+
+
+def _tools_of(run: Run) -> dict[str, list[JsonObject]]:
+    """Return the tools that the chat template of a run described, by part; {} if its environment cannot be opened."""
+    from turncredit.agents.errors import AgentError
+    from turncredit.envs import EnvError
+    from turncredit.training.config.agents import described_tools
+
+    try:
+        return described_tools(run.agent, run.env)
+    except (AgentError, EnvError) as error:
+        warn(f"the definitions of the tools are not exported: {error}")
+        return {}
 
 
 @dataclass(slots=True)
@@ -172,6 +224,8 @@ class ImportCounts:
         turns: number of their turns.
         with_tokens: episodes whose turns have token ids.
         unscored: episodes whose outcome the source does not state.
+        refused: number of episodes that cannot be read.
+        first: why the first of them cannot be read.
         not_imitated: turns that are not to be imitated.
         left_out: number of episodes by what of them is left out.
     """
@@ -180,6 +234,8 @@ class ImportCounts:
     turns: int = 0
     with_tokens: int = 0
     unscored: int = 0
+    refused: int = 0
+    first: str = ""
     not_imitated: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
 
@@ -189,14 +245,22 @@ class ImportCounts:
         self.episodes += 1
         self.turns += len(turns)
         self.with_tokens += bool(turns) and all(turn.response for turn in turns)
-        self.unscored += not demonstration.scored
+        self.unscored += not demonstration.scored and demonstration.trajectory.error is None
         self.not_imitated += len(demonstration.mistakes)
         for name in demonstration.left_out:
             self.left_out[name] = self.left_out.get(name, 0) + 1
 
+    def refuse(self, error: StoreError) -> None:
+        """Count an episode that cannot be read."""
+        self.refused += 1
+        self.first = self.first or str(error)
+
     def notes(self) -> list[str]:
         """Return sentences about what the episodes lack."""
-        notes = [f"left out of {count:,} episodes: {name}" for name, count in self.left_out.items()]
+        notes = (
+            [f"{self.refused:,} episodes cannot be read and are left out; first: {self.first}"] if self.refused else []
+        )
+        notes += [f"left out of {count:,} episodes: {name}" for name, count in self.left_out.items()]
         if self.unscored:
             notes.append(f"{self.unscored:,} episodes state no outcome, and count as won")
         if without := self.episodes - self.with_tokens:
@@ -233,12 +297,12 @@ def import_trajectories(
     target = output or Path(f"{path.resolve().name.partition('.')[0]}-imported")
     counts = ImportCounts()
     with whole_output(target) as part, err().status(f"reading {path}") as status, ImportedFolder(part) as folder:
-        for demonstration in readers[chosen.name](path):
+        for demonstration in readers[chosen.name](path, counts.refuse):
             counts.add(demonstration)
             folder.write(with_actions(demonstration, parse))
             status.update(f"reading {path}, {counts.episodes:,} episodes")
         if not counts.episodes:
-            raise UserError(f"{path} holds no episode")
+            raise UserError(counts.first or f"{path} holds no episode")
         folder.describe(chosen.name, path.name, counts.notes())
     say(f"imported {counts.episodes:,} episodes with {counts.turns:,} answers: {target}")
     for note in counts.notes():

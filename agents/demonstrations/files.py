@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,6 +13,7 @@ from turncredit.agents.files.trajectory_files import iteration_files, read_traje
 from turncredit.agents.interchange.chat_records import DEMONSTRATION_FORMATS, read_record
 from turncredit.agents.interchange.conversations import Demonstration, with_actions
 from turncredit.agents.interchange.imported_folder import IMITATED, mistakes_of
+from turncredit.agents.interchange.records import IMAGES
 from turncredit.agents.prompts.parsing import Parsed
 from turncredit.agents.trajectory import Trajectory
 from turncredit.tools.bounded_input import InputError
@@ -30,6 +32,9 @@ def read_demonstrations(
         parse: returns the action in an answer, for conversations, which have answers only.
         count: number of demonstrations to read at most; None for all.
 
+    Warns:
+        UserWarning: images of conversations are left out.
+
     Raises:
         StoreError: a record is invalid, or no answer contains an action.
         OSError: the file cannot be read.
@@ -39,6 +44,8 @@ def read_demonstrations(
         demonstrations = [with_actions(item, parse) for item in islice(_read(path), count)]
     except InputError as error:
         raise StoreError(str(error)) from error
+    if images := sum(IMAGES in item.left_out for item in demonstrations):
+        warnings.warn(f"{path}: the images of {images:,} demonstrations are left out", stacklevel=2)
     answers = [turn for item in demonstrations if not item.stored for turn in item.trajectory.turns]
     if answers and all(turn.action is None for turn in answers):
         raise StoreError(

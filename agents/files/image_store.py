@@ -8,20 +8,46 @@ another name and then renamed: a process that is killed leaves no half an image.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from turncredit.agents.content import ImagePart
 from turncredit.agents.root_errors import StoreError
 from turncredit.agents.trajectory import Trajectory
 
-__all__ = ["ImageStore", "images_of"]
+__all__ = ["HeldImages", "ImageSource", "ImageStore", "images_of"]
 
 _OF_A_RUN = ("trajectories", "groups", "experience")
 """Folders of a run whose files share the images of the run."""
 
 _DIGITS = frozenset("0123456789abcdef")
+
+
+class ImageSource(Protocol):
+    """Where the images of trajectories come from."""
+
+    def image(self, key: object) -> ImagePart:
+        """Return the image of a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldImages:
+    """Images in memory by key, as PNG."""
+
+    files: Mapping[str, bytes]
+
+    def image(self, key: object) -> ImagePart:
+        """Return the image of a key.
+
+        Raises:
+            StoreError: the key is none, or there is no such image.
+        """
+        name = _checked(key)
+        if name not in self.files:
+            raise StoreError(f"the image {name} is missing")
+        return ImagePart.stored(name, self.files[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +88,13 @@ class ImageStore:
         Raises:
             StoreError: the key is none.
         """
-        if not isinstance(key, str) or len(key) != 32 or not _DIGITS.issuperset(key):
-            raise StoreError(f"the key of an image must be 32 hexadecimal digits, got {key!r:.80}")
-        return ImagePart.stored(key, self._path(key))
+        name = _checked(key)
+        return ImagePart.stored(name, self._path(name))
+
+    def holds(self, key: str) -> bool:
+        """Return whether the file of an image is there; a link to another file is none."""
+        path = self._path(key)
+        return path.is_file() and not any(part.is_symlink() for part in (self.folder, path.parent, path))
 
     def remove(self, keys: Iterable[str], *, before: float) -> int:
         """Remove images that were not added since a time, and return how many.
@@ -85,6 +115,17 @@ class ImageStore:
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.png"
+
+
+def _checked(key: object) -> str:
+    """Return the key of an image, which becomes the name of a file.
+
+    Raises:
+        StoreError: it is none.
+    """
+    if not isinstance(key, str) or len(key) != 32 or not _DIGITS.issuperset(key):
+        raise StoreError(f"the key of an image must be 32 hexadecimal digits, got {key!r:.80}")
+    return key
 
 
 def images_of(trajectory: Trajectory) -> Iterator[ImagePart]:

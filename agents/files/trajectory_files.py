@@ -27,7 +27,7 @@ from typing import IO, Any, cast
 from turncredit.agents.content import ImagePart
 from turncredit.agents.errors import StoreError
 from turncredit.agents.files.expert_records import experts_of_record, experts_record
-from turncredit.agents.files.image_store import ImageStore, images_of
+from turncredit.agents.files.image_store import ImageSource, ImageStore, images_of
 from turncredit.agents.token_experts import TurnExperts
 from turncredit.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
 from turncredit.installation import needs
@@ -154,7 +154,7 @@ def to_record(trajectory: Trajectory) -> dict[str, object]:
     return record | {"turns": turns}
 
 
-def from_json(line: str | bytes, images: ImageStore = _NO_STORE) -> Trajectory:
+def from_json(line: str | bytes, images: ImageSource = _NO_STORE) -> Trajectory:
     """Return the trajectory of one line; half surrogate pairs, which nothing could print or write, become escapes.
 
     Args:
@@ -174,7 +174,7 @@ def from_json(line: str | bytes, images: ImageStore = _NO_STORE) -> Trajectory:
     return from_record(record, images)
 
 
-def from_record(record: object, images: ImageStore = _NO_STORE) -> Trajectory:
+def from_record(record: object, images: ImageSource = _NO_STORE) -> Trajectory:
     """Return the trajectory of the object that a line holds.
 
     Args:
@@ -208,7 +208,7 @@ def from_record(record: object, images: ImageStore = _NO_STORE) -> Trajectory:
         raise StoreError(f"not a trajectory: the key {error} is missing") from error
 
 
-def _turns(entries: object, images: ImageStore) -> tuple[Turn, ...]:
+def _turns(entries: object, images: ImageSource) -> tuple[Turn, ...]:
     if not isinstance(entries, list):
         raise StoreError(f"turns must be a list of objects, got {_shown(entries)}")
     turns: list[Turn] = []
@@ -224,7 +224,7 @@ def _turns(entries: object, images: ImageStore) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def _turn(entry: object, before: Turn | None, images: ImageStore) -> Turn:
+def _turn(entry: object, before: Turn | None, images: ImageSource) -> Turn:
     """Return a turn; its prompt may be stored as what it adds to the prompt and response of the turn before it."""
     if not isinstance(entry, dict):
         raise StoreError(f"a turn must be an object, got {_shown(entry)}")

@@ -7,7 +7,7 @@ Only files of the same folder are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,12 +34,13 @@ def referenced_files(files: Sequence[Path]) -> frozenset[Path]:
     return frozenset(referenced & set(files))
 
 
-def continued(document: object, file: Path) -> object:
+def continued(document: object, file: Path, check: Callable[[object], object]) -> object:
     """Return a document with the steps of those that continue it; metrics and `CONTINUED` are those of the last one.
 
     Args:
         document: as read.
         file: where it lies; a continuation that does not lie beside it is left out.
+        check: raises an InputError for a continuation that is no document.
 
     Raises:
         InputError: a continuation is damaged, or continues itself.
@@ -55,6 +56,10 @@ def continued(document: object, file: Path) -> object:
         document = read_json(beside, max_bytes=MAX_LINE)
         if not isinstance(document, Mapping) or not isinstance(document.get("steps"), list):
             raise InputError(f"{beside.name}, which continues it, is no ATIF document")
+        try:
+            check(document)
+        except InputError as error:
+            raise InputError(f"{beside.name}, which continues it: {error}") from error
         steps = [*(whole.get("steps") or []), *document["steps"]]
         newest = {name: document.get(name) for name in ("final_metrics", CONTINUED)}
         whole = {**whole, **newest, "steps": steps}

@@ -3,88 +3,132 @@
     chat        {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}
     ShareGPT    {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}
     AgentGym    the same with {"item_id"}, and {"loss": false} at answers that are not imitated
-    TRL         {"prompt", "completion"}: texts, or lists of messages
+    TRL         {"prompt", "completion"}: texts, or lists of messages; so do verifiers
     Alpaca      {"instruction", "input", "output"}
 
-A system message stands at the beginning of the first observation.
+A list of messages may also be JSON in a string. A system message stands at the beginning of the first observation.
 """
 
 from __future__ import annotations
 
-import json
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from turncredit.agents.errors import StoreError
-from turncredit.agents.interchange.conversations import (
-    ChatMessage,
-    Demonstration,
-    conversation_trajectory,
-    messages_of,
-    role_of,
+from turncredit.agents.files.image_store import HeldImages
+from turncredit.agents.interchange.chat_message import ChatMessage
+from turncredit.agents.interchange.chat_objects import chat_message, read_messages
+from turncredit.agents.interchange.conversations import Demonstration, conversation_trajectory
+from turncredit.agents.interchange.folders import Refuse, place_of, raise_it, records_of
+from turncredit.agents.interchange.outcomes import outcome_in
+from turncredit.agents.interchange.records import (
+    IMAGES,
+    KEY,
+    TOKENS,
+    TOOLS,
+    Exported,
+    Origin,
+    TurnTokens,
+    embedded,
+    record_in,
+    restored,
 )
-from turncredit.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, record_in, restored
-from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import InputError, parse_json
-from turncredit.tools.functions import BadCall, Call
-from turncredit.tools.readers import Fields, Record, RecordFormat, RecordFormats, read_records
+from turncredit.tools.functions import BadCall
+from turncredit.tools.readers import Fields, Record, RecordFormat, RecordFormats
+from turncredit.tools.readers.parquet_process import BASE64
 from turncredit.tools.visible_text import json_text
 
 __all__ = [
+    "COMPLETION_EXAMPLE",
     "DEMONSTRATION_FORMATS",
+    "LACKS",
+    "SHAREGPT_EXAMPLE",
     "TOKEN_COLUMNS",
-    "chat_message",
-    "read_call",
     "read_chat",
+    "read_completions",
     "read_conversations",
     "read_record",
     "write_chat",
 ]
 
+LACKS: Final = (TOKENS, IMAGES)
+"""What lines of chat messages have no room for."""
+
 TOKEN_COLUMNS: Final = ("prompt_ids", "response_ids", "logprobs")
 """Columns of tables with the token ids of each turn."""
 
-_IDS: Final = ("item_id", "id", "task_id", "conversation_id", "idx")
+_IDS: Final = ("item_id", "id", "task_id", "instance_id", "example_id", "conversation_id", "idx")
+_TASKS: Final = ("task_id", "instance_id", "example_id")
+
+SHAREGPT_EXAMPLE: Final[Fields] = {
+    "item_id": "house_1",
+    "conversations": [
+        {"from": "human", "value": "You see a door."},
+        {"from": "gpt", "value": "Hm.", "loss": False},
+        {"from": "human", "value": "Nothing happens."},
+        {"from": "function_call", "value": '[{"name": "open", "arguments": {"what": "door"}}]'},
+        {"from": "observation", "value": "It is open."},
+        {"from": "gpt", "value": "Done.", "loss": True},
+    ],
+}
+"""A record of ShareGPT, with the keys of AgentGym."""
+
+COMPLETION_EXAMPLE: Final[Fields] = {
+    "example_id": 7,
+    "task": "doors",
+    "prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "You see a door."}],
+    "completion": [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "open", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "It is open."},
+        {"role": "assistant", "content": "Done."},
+    ],
+    "reward": 0.5,
+}
+"""A rollout of verifiers."""
 
 
-def read_chat(path: Path) -> Iterator[Demonstration]:
+def read_chat(path: Path, refuse: Refuse = raise_it) -> Iterator[Demonstration]:
     """Yield the episodes of a file with messages as in the OpenAI API."""
-    return _episodes(path, "chat")
+    return _episodes(path, "chat", refuse)
 
 
-def read_conversations(path: Path) -> Iterator[Demonstration]:
+def read_conversations(path: Path, refuse: Refuse = raise_it) -> Iterator[Demonstration]:
     """Yield the episodes of a file of ShareGPT or AgentGym."""
-    return _episodes(path, "ShareGPT and AgentGym")
+    return _episodes(path, "ShareGPT and AgentGym", refuse)
+
+
+def read_completions(path: Path, refuse: Refuse = raise_it) -> Iterator[Demonstration]:
+    """Yield the episodes of a file with prompts and completions, as TRL and verifiers have them."""
+    return _episodes(path, "TRL and verifiers", refuse)
 
 
 def write_chat(episodes: Iterable[Exported], path: Path, origin: Origin) -> None:
-    """Write one line for each episode, with its messages as in the OpenAI API."""
+    """Write one line for each episode, with its messages for chat templates, or as in the OpenAI API."""
+    as_text = origin.answers == "api"
     with path.open("wb") as file:
         for exported in episodes:
-            messages = [chat_message(message) for message in messages_of(exported.trajectory)]
-            record = {} if origin.plain else {"id": exported.trajectory.id, KEY: embedded(exported)}
-            file.write(json_text({"messages": messages, **record}, compact=True).encode("ascii") + b"\n")
+            messages = [chat_message(message, arguments_as_text=as_text) for message in origin.messages(exported)]
+            tools = {"tools": defined} if (defined := origin.tools_of(exported)) else {}
+            record = {} if origin.plain else {"id": exported.trajectory.id, KEY: embedded(exported, LACKS)}
+            file.write(json_text({"messages": messages, **tools, **record}, compact=True).encode("ascii") + b"\n")
 
 
-def chat_message(message: ChatMessage) -> dict[str, object]:
-    """Return a message as in the OpenAI API."""
-    entry: dict[str, object] = {"role": message.role, "content": message.content}
-    if message.reasoning:
-        entry["reasoning_content"] = message.reasoning
-    if message.calls:
-        entry["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json_text(call.arguments)}}
-            for call in message.calls
-        ]
-    return {**entry, "tool_call_id": message.call} if message.call else entry
-
-
-def _episodes(path: Path, name: str) -> Iterator[Demonstration]:
+def _episodes(path: Path, name: str, refuse: Refuse) -> Iterator[Demonstration]:
     (only,) = (candidate for candidate in DEMONSTRATION_FORMATS.formats if candidate.name == name)
     formats = RecordFormats("a conversation", only)
-    for record in read_records(path, max_bytes=None):
-        yield read_record(path, record, formats)
+    for record in records_of(path, refuse):
+        try:
+            yield read_record(path, record, formats)
+        except StoreError as error:
+            refuse(error)
 
 
 def read_record(path: Path, record: Record, formats: RecordFormats[Demonstration] | None = None) -> Demonstration:
@@ -103,7 +147,7 @@ def read_record(path: Path, record: Record, formats: RecordFormats[Demonstration
             raise InputError(record.problem)
         return (formats or DEMONSTRATION_FORMATS).read(record.fields, f"line_{record.number}")
     except (InputError, BadCall) as error:
-        raise StoreError(f"{path}, {record.prefix or f'line {record.number}: '}{error}") from error
+        raise StoreError(f"{path}, {place_of(record)}: {error}") from error
 
 
 def _chat(fields: Fields, id: str) -> Demonstration:
@@ -111,11 +155,7 @@ def _chat(fields: Fields, id: str) -> Demonstration:
 
 
 def _sharegpt(fields: Fields, id: str) -> Demonstration:
-    messages = fields["conversations"]
-    system = fields.get("system")
-    if isinstance(system, str) and system.strip() and isinstance(messages, list):
-        messages = [{"from": "system", "value": system}, *messages]
-    return _demonstration(fields, id, messages)
+    return _demonstration(fields, id, fields["conversations"])
 
 
 def _completion(fields: Fields, id: str) -> Demonstration:
@@ -133,14 +173,37 @@ def _alpaca(fields: Fields, id: str) -> Demonstration:
 
 
 def _demonstration(fields: Fields, id: str, messages: object) -> Demonstration:
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise InputError(f"the messages must be a list of objects, got {str(messages)[:80]}")
+    left_out = {TOOLS} if fields.get("tools") else set[str]()
+    talk = list(read_messages(messages, left_out))
+    system = fields.get("system")
+    if isinstance(system, str) and system.strip() and not any(message.role == "system" for message in talk):
+        talk.insert(0, ChatMessage("system", system))
     name = next((str(fields[key]) for key in _IDS if isinstance(fields.get(key), str | int)), id)
-    task = fields.get("task")
-    talk = (_said(message) for message in messages)
-    named, record = task if isinstance(task, str) else "", record_in(fields)
-    episode = conversation_trajectory(talk, name, task=named, score=_score(fields), empty=record is not None)
-    return episode if record is None else restored(_record(record), episode, _tokens(fields))
+    task, kind = _task(fields)
+    record = record_in(fields)
+    outcome = outcome_in(fields)
+    episode = conversation_trajectory(talk, name, task=task, task_type=kind, score=outcome, empty=record is not None)
+    episode = replace(episode, left_out=tuple(sorted(left_out)))
+    if record is None:
+        return episode
+    return restored(_record(record), episode, _tokens(fields), _images(fields))
+
+
+def _task(fields: Fields) -> tuple[str, str | None]:
+    """Return the id of the task and its kind.
+
+    The key `task` is the id where a seed stands beside it, as in our own data sets; others call the kind of task so.
+    """
+    for key in _TASKS:
+        if isinstance(value := fields.get(key), str | int):
+            return str(value), _kind(fields, "task_type", "task", "category")
+    if isinstance(task := fields.get("task"), str) and isinstance(fields.get("seed"), int):
+        return task, _kind(fields, "task_type")
+    return "", _kind(fields, "task_type", "task", "category")
+
+
+def _kind(fields: Fields, *names: str) -> str | None:
+    return next((fields[name] for name in names if isinstance(fields.get(name), str)), None)
 
 
 def _record(value: object) -> object:
@@ -159,57 +222,20 @@ def _tokens(fields: Fields) -> list[TurnTokens]:
         raise InputError(f"the columns {', '.join(TOKEN_COLUMNS)} must hold one list for each turn") from error
 
 
-def _said(message: JsonObject) -> ChatMessage:
-    name = message.get("role", message.get("from"))
-    role, content = role_of(name), _content(message)
-    if role != "assistant":
-        return ChatMessage(role, content)
-    reasoning = message.get("reasoning_content")
-    imitated = message.get("loss") is not False and message.get("weight") != 0
-    if str(name).lower() == "function_call":
-        return ChatMessage(role, "", calls=(read_call(parse_json(content, "a function call")),), imitated=imitated)
-    calls = message.get("tool_calls")
-    entries = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    written = tuple(read_call(call.get("function", call)) for call in entries)
-    return ChatMessage(role, content, reasoning if isinstance(reasoning, str) else "", written, imitated=imitated)
-
-
-def _content(message: JsonObject) -> str:
-    content = message.get("content", message.get("value"))
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        others = [part for part in content if not (isinstance(part, dict) and isinstance(part.get("text"), str))]
-        if others:
-            raise InputError(f"a message has a part that is no text: {str(others[0])[:80]}")
-        return "".join(part["text"] for part in content)
-    if not isinstance(content, str):
-        raise InputError(f"the content of a message must be text, got {type(content).__name__}")
-    return content
-
-
-def read_call(call: object) -> Call:
-    """Return the call of an object with a name and arguments, which may be JSON in a string.
-
-    Raises:
-        InputError: it is no call.
-    """
-    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-        raise InputError(f"a tool call must have a name and arguments, got {str(call)[:80]}")
-    arguments = call.get("arguments")
-    arguments = parse_json(arguments, "the arguments of a call") if isinstance(arguments, str) else arguments or {}
-    if not isinstance(arguments, dict):
-        raise InputError(f"the arguments of {call['name']} must be an object, got {json.dumps(arguments)[:80]}")
-    return Call(call["name"], arguments)
-
-
-def _score(fields: Fields) -> float | None:
-    """Return the score that a record states; None if it states none."""
-    for name in ("won", "success", "score", "reward"):
-        value = fields.get(name)
-        if isinstance(value, bool | int | float):
-            return float(value)
-    return None
+def _images(fields: Fields) -> HeldImages | None:
+    """Return the images in the column of a table, as `datasets` stores them; None if there is none."""
+    column = fields.get("images")
+    if not isinstance(column, list):
+        return None
+    files = {}
+    for entry in column:
+        data, name = (entry.get("bytes"), entry.get("path")) if isinstance(entry, dict) else (None, None)
+        if isinstance(data, str) and isinstance(name, str) and data.startswith(BASE64):
+            try:
+                files[name.removesuffix(".png")] = b64decode(data.removeprefix(BASE64))
+            except ValueError as error:
+                raise InputError(f"the image {name[:80]} is not base64: {error}") from error
+    return HeldImages(files)
 
 
 def _has(*names: str) -> Callable[[Fields], bool]:
@@ -220,7 +246,7 @@ DEMONSTRATION_FORMATS: Final[RecordFormats[Demonstration]] = RecordFormats(
     "a demonstration",
     RecordFormat("chat", "messages", _has("messages"), _chat),
     RecordFormat("ShareGPT and AgentGym", "conversations", _has("conversations"), _sharegpt),
-    RecordFormat("TRL", "prompt, completion", _has("prompt", "completion"), _completion),
+    RecordFormat("TRL and verifiers", "prompt, completion", _has("prompt", "completion"), _completion),
     RecordFormat("Alpaca", "instruction, output", _has("instruction", "output"), _alpaca),
 )
 """Formats of conversations."""

@@ -8,11 +8,14 @@ them apart, if the text can be put together again from the parts.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
+from turncredit.agents.content import ImagePart
+from turncredit.agents.interchange.chat_message import ChatMessage, role_of
+from turncredit.agents.interchange.outcomes import StatedOutcome
+from turncredit.agents.interchange.tool_results import in_order_of_calls, results_of
 from turncredit.agents.prompts.parsing import Parsed
 from turncredit.agents.trajectory import Trajectory, Turn
 from turncredit.tools.bounded_input import InputError
@@ -20,8 +23,9 @@ from turncredit.tools.functions import BadCall, Call
 from turncredit.tools.functions.json_formats import parse_hermes, write_hermes
 
 __all__ = [
-    "ASSISTANT_ROLES",
-    "OTHER_ROLES",
+    "ANSWERS",
+    "IMITATED",
+    "Answers",
     "ChatMessage",
     "Demonstration",
     "answer_of",
@@ -32,13 +36,15 @@ __all__ = [
     "with_actions",
 ]
 
-OTHER_ROLES: Final = frozenset(
-    ["system", "developer", "user", "human", "tool", "function", "observation", "environment", "ipython"]
-)
-ASSISTANT_ROLES: Final = frozenset(["assistant", "gpt", "model", "chatgpt", "bot", "function_call"])
-_THINK: Final = ("<think>\n", "\n</think>\n\n")
+Answers = Literal["parts", "api", "text"]
+"""How an answer is written: in parts, with the arguments of its calls as objects, as chat templates want them; so with
+the arguments as JSON in strings, as the OpenAI API wants them; or as the text that was sampled."""
+ANSWERS: Final[tuple[Answers, ...]] = get_args(Answers)
 
-Role = Literal["system", "user", "assistant", "tool"]
+IMITATED: Final = "imitated"
+"""Column of the turns of other programs: 1, or 0 for an answer that is not to be imitated."""
+
+_THINK: Final = ("<think>\n", "\n</think>\n\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,43 +66,6 @@ class Demonstration:
     scored: bool = True
     stored: bool = False
     iteration: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
-    """A message of a conversation.
-
-    Attributes:
-        role: who says it.
-        content: the text, without reasoning and calls.
-        reasoning: of an answer, if the format has a field for it.
-        calls: tool calls of an answer.
-        call: id of the call whose result this is.
-        imitated: whether an answer is to be imitated.
-    """
-
-    role: Role
-    content: str
-    reasoning: str = ""
-    calls: tuple[Call, ...] = ()
-    call: str = ""
-    imitated: bool = True
-
-
-def role_of(name: object) -> Role:
-    """Return the role that another program calls by this name.
-
-    Raises:
-        InputError: an unknown name.
-    """
-    role = str(name).lower()
-    if role in ASSISTANT_ROLES:
-        return "assistant"
-    if role not in OTHER_ROLES:
-        raise InputError(f"unknown role {role!r}; expected one of {', '.join(sorted(OTHER_ROLES | ASSISTANT_ROLES))}")
-    if role in ("system", "developer"):
-        return "system"
-    return "tool" if role in ("tool", "function") else "user"
 
 
 def text_of(message: ChatMessage) -> str:
@@ -134,34 +103,51 @@ def _rebuilds(message: ChatMessage, text: str) -> bool:
         return False
 
 
-def messages_of(trajectory: Trajectory) -> Iterator[ChatMessage]:
+def messages_of(trajectory: Trajectory, answers: Answers = "parts") -> Iterator[ChatMessage]:
     """Yield the messages of an episode; `conversation_trajectory` returns its observations and answers again.
 
-    An empty observation is no message. Every call is followed by its result, as the servers of models want it.
+    An empty observation without images is no message. Every call is followed by its result, as the servers of models
+    want it. A result of a call that stands in the text of an answer has no id; for "api", it is a message of the user.
+
+    Args:
+        trajectory: the episode.
+        answers: how its answers are written.
     """
-    following = [*trajectory.turns[1:], None][: len(trajectory.turns)]
-    asked: tuple[Call, ...] = ()
+    calls: tuple[Call, ...] = ()
     results: tuple[str, ...] = ()
-    for number, (turn, after) in enumerate(zip(trajectory.turns, following, strict=True)):
-        yield from _shown(turn.observation, asked, results)
-        answer = answer_of(turn.text, number)
+    for number, turn in enumerate(trajectory.turns):
+        yield from _shown(turn.observation, calls, results, turn.images)
+        answer = replace(answer_of(turn.text, number), imitated=turn.extras.get(IMITATED) != 0)
+        last = number + 1 == len(trajectory.turns)
+        after = None if last else trajectory.turns[number + 1]
         observation = trajectory.final_observation if after is None else after.observation
         results = () if after is None else after.results
-        if "\n".join(results) != observation or len(results) != len(answer.calls):
+        if "\n".join(results) != observation:
+            results = ()
+        if len(answer.calls) == 1 and len(results) != 1:
             results = (observation,)
-        if len(results) != len(answer.calls) and answer.calls:  # nobody knows which call gave which part
+        if answers == "text" or (len(answer.calls) != len(results) and answer.calls):
+            # as one text; of two calls and one result, nobody knows which call gave which part
             answer = replace(answer, content=turn.text, reasoning="", calls=())
-        asked = answer.calls
+            results = results if answers == "text" and after is not None and after.results else ()
+        elif not answer.calls and answers == "api":
+            results = ()
+        calls = answer.calls
         yield answer
-    yield from _shown(trajectory.final_observation, asked, results)
+    yield from _shown(trajectory.final_observation, calls, results, ())
 
 
-def _shown(observation: str, asked: Sequence[Call], results: Sequence[str]) -> Iterator[ChatMessage]:
-    if asked:
-        for call, result in zip(asked, results, strict=True):
-            yield ChatMessage("tool", result, call=call.id)
-    elif observation:
-        yield ChatMessage("user", observation)
+def _shown(
+    observation: str, calls: Sequence[Call], results: Sequence[str], images: tuple[ImagePart, ...]
+) -> Iterator[ChatMessage]:
+    """Yield the messages of an observation: results of calls, each for its own, or what the user sees."""
+    if calls or results:
+        ids = [call.id for call in calls] or [""] * len(results)
+        messages = [ChatMessage("tool", result, call=id) for id, result in zip(ids, results, strict=True)]
+    else:
+        messages = [ChatMessage("user", observation)] if observation or images else []
+    messages[-1:] = [replace(message, images=images) for message in messages[-1:]]
+    yield from messages
 
 
 def conversation_trajectory(
@@ -169,75 +155,82 @@ def conversation_trajectory(
     id: str,
     *,
     task: str = "",
-    score: float | None = None,
+    task_type: str | None = None,
+    score: float | StatedOutcome | None = None,
     error: str | None = None,
     empty: bool = False,
 ) -> Demonstration:
     """Return the episode of a conversation.
 
     It has no token ids and no actions. The state before a turn is a digest of all that was said until then, so that
-    turns are compared only after the same past. The score is the reward of the last turn, and cut to [0, 1].
+    turns are compared only after the same past. A score is the reward of the last turn, and cut to [0, 1].
 
     Args:
-        messages: in their order.
+        messages: in their order; results of calls may stand in another order than the calls.
         id: of the trajectory.
         task: id of the task; empty: the id.
-        score: of the episode; None: unknown, and counted as 1, since a demonstration is to be imitated, or as
-            0 if it failed.
+        task_type: kind of the task.
+        score: of the episode, or all that is known of its end; None: unknown, and counted as 1, since a demonstration
+            is to be imitated, or as 0 if it failed.
         error: why the episode failed.
         empty: whether it may have no answer.
 
     Raises:
-        InputError: there is no answer, a call has impossible arguments, or the score is not finite.
+        InputError: there is no answer, a call has impossible arguments, a result answers no call, or the score is not
+            finite.
     """
-    turns, mistakes, seen = list[Turn](), list[int](), list[str]()
+    turns, mistakes, replies = list[Turn](), list[int](), list[ChatMessage]()
+    calls: tuple[Call, ...] = ()
     past = hashlib.blake2b(digest_size=16)
     for message in messages:
         if message.role != "assistant":
-            seen.append(message.content)
+            replies.append(message)
             continue
-        observation = "\n".join(seen)
-        try:
-            text = text_of(message)
-        except BadCall as problem:
-            raise InputError(str(problem)) from problem
+        replies = in_order_of_calls(calls, replies, len(turns))
+        observation = "\n".join(entry.content for entry in replies)
         _note(past, observation)
         if not message.imitated:
             mistakes.append(len(turns))
-        turns.append(_turn(observation, text, past.hexdigest()))
+        text = _text(message)
+        turns.append(_turn(observation, text, past.hexdigest(), results_of(calls, replies)))
         _note(past, text)
-        seen = []
+        calls, replies = message.calls, []
     if not turns and not empty:
         raise InputError("it has no answer of an assistant")
-    final = "\n".join(seen)
+    final = "\n".join(entry.content for entry in in_order_of_calls(calls, replies, len(turns)))
     _note(past, final)
-    reward = float(error is None) if score is None else score
-    if not math.isfinite(reward):
-        raise InputError(f"the score must be finite, got {reward}")
-    reached = min(1.0, max(0.0, reward))
-    turns[-1:] = [replace(last, reward=reward) for last in turns[-1:]]
+    outcome = score if isinstance(score, StatedOutcome) else StatedOutcome(score=score)
+    failed = error is not None
+    reached = outcome.reached(failed=failed)
     trajectory = Trajectory(
         id=id,
         task=task or id,
-        task_type=None,
+        task_type=task_type,
         seed=0,
-        turns=tuple(turns),
-        stop="terminated" if error is None else "error",
-        won=reached >= 1.0 and error is None,
+        turns=outcome.rewarded(turns, failed=failed),
+        stop="error" if failed else "terminated",
+        won=not failed and (reached >= 1.0 if outcome.won is None else outcome.won),
         score=reached,
         final_state=past.hexdigest(),
         final_observation=final,
         error=error,
         seconds=0.0,
     )
-    return Demonstration(trajectory, frozenset(mistakes), scored=score is not None)
+    return Demonstration(trajectory, frozenset(mistakes), scored=outcome.stated)
+
+
+def _text(message: ChatMessage) -> str:
+    try:
+        return text_of(message)
+    except BadCall as problem:
+        raise InputError(str(problem)) from problem
 
 
 def _note(past: hashlib.blake2b, text: str) -> None:
     past.update(f"{len(text)}:{text}".encode(errors="surrogatepass"))  # the length keeps "a", "bc" from "ab", "c"
 
 
-def _turn(observation: str, text: str, state: str) -> Turn:
+def _turn(observation: str, text: str, state: str, results: tuple[str, ...]) -> Turn:
     return Turn(
         prompt=(),
         response=(),
@@ -249,6 +242,7 @@ def _turn(observation: str, text: str, state: str) -> Turn:
         state=state,
         reward=0.0,
         valid=False,
+        results=results,
     )
 
 

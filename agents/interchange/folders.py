@@ -5,14 +5,51 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from turncredit.agents.errors import StoreError
 from turncredit.agents.files.trajectory_files import name_file_in_errors
+from turncredit.tools.bounded_input import InputError
+from turncredit.tools.readers import Record, read_records
 
-__all__ = ["episode_file", "files_in", "whole_output"]
+__all__ = ["Refuse", "episode_file", "files_in", "place_of", "raise_it", "records_of", "whole_output"]
+
+Refuse = Callable[[StoreError], None]
+"""What a reader calls with each episode that cannot be read: it raises, or the next one is read."""
+
+
+def raise_it(error: StoreError) -> None:
+    """Raise an error: what readers do with an episode that cannot be read, unless something else is asked for."""
+    raise error
+
+
+def records_of(path: Path, refuse: Refuse = raise_it) -> Iterator[Record]:
+    """Yield the records of a file that can be read.
+
+    Args:
+        path: the file.
+        refuse: called with each of the others.
+
+    Raises:
+        StoreError: the file does not exist, is a folder, has another container, or is damaged.
+    """
+    if not path.exists():
+        raise StoreError(f"{path} does not exist")
+    try:
+        for record in read_records(path, max_bytes=None):
+            if record.problem:
+                refuse(StoreError(f"{path}, {place_of(record)}: {record.problem}"))
+            else:
+                yield record
+    except InputError as error:
+        raise StoreError(str(error)) from error
+
+
+def place_of(record: Record) -> str:
+    """Return where in its file a record stands: "line 3", or "record 3" where records are no lines."""
+    return f"record {record.number}" if record.listed else f"line {record.number}"
 
 
 @contextmanager

@@ -13,14 +13,12 @@ from typing import Final
 
 from turncredit.agents.files.json_files import write_json
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
-from turncredit.agents.interchange.conversations import Demonstration
+from turncredit.agents.interchange.conversations import IMITATED, Demonstration
 from turncredit.agents.trajectory import Trajectory
 
 __all__ = ["IMITATED", "IMPORT_FILE", "ImportedFolder", "mistakes_of"]
 
 IMPORT_FILE: Final = "import.json"
-IMITATED: Final = "imitated"
-"""Column of the turns of other programs: 1, or 0 for an answer that is not to be imitated."""
 
 
 class ImportedFolder:

@@ -16,21 +16,30 @@ from types import ModuleType
 from typing import Final
 
 from turncredit.agents.errors import StoreError
-from turncredit.agents.interchange.conversations import (
-    ChatMessage,
-    Demonstration,
-    conversation_trajectory,
-    messages_of,
-    role_of,
+from turncredit.agents.interchange.chat_message import ChatMessage, role_of
+from turncredit.agents.interchange.conversations import Demonstration, conversation_trajectory
+from turncredit.agents.interchange.folders import Refuse, files_in, raise_it
+from turncredit.agents.interchange.records import (
+    IMAGES,
+    KEY,
+    TOKENS,
+    TOOLS,
+    Exported,
+    Origin,
+    embedded,
+    record_in,
+    restored,
 )
-from turncredit.agents.interchange.folders import files_in
-from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded, record_in, restored
+from turncredit.agents.interchange.usage import usage_of
 from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import InputError
 from turncredit.tools.functions import Call
 from turncredit.tools.visible_text import encodable, encodable_values
 
-__all__ = ["read_logs", "write_logs"]
+__all__ = ["LACKS", "read_logs", "write_logs"]
+
+LACKS: Final = (TOKENS, IMAGES, TOOLS)
+"""What the samples of a log have no room for."""
 
 _ORDER: Final = "order"
 """Key of the number of a sample in its log."""
@@ -113,17 +122,16 @@ def _log(library: ModuleType, part: Sequence[Exported], origin: Origin) -> objec
 
 def _sample(library: ModuleType, exported: Exported, epoch: int, order: int, origin: Origin) -> object:
     trajectory = exported.trajectory
-    messages = [_message(library, message) for message in messages_of(trajectory)]
+    messages = [_message(library, message) for message in origin.messages(exported)]
     score, last = library.scorer.Score, trajectory.turns[-1].action if trajectory.turns else None
     failure = {}
     if trajectory.error is not None:
         text = encodable(trajectory.error)
         failure = {"error": library.log.EvalError(message=text, traceback=text, traceback_ansi=text)}
     model = f"turncredit/{origin.model or 'unknown'}"
+    used = usage_of(trajectory)
     usage = library.model.ModelUsage(
-        input_tokens=trajectory.prompt_tokens,
-        output_tokens=trajectory.response_tokens,
-        total_tokens=trajectory.prompt_tokens + trajectory.response_tokens,
+        input_tokens=used.prompt, output_tokens=used.response, total_tokens=used.prompt + used.response
     )
     return library.log.EvalSample(
         id=encodable(trajectory.task),
@@ -136,8 +144,8 @@ def _sample(library: ModuleType, exported: Exported, epoch: int, order: int, ori
             "score": score(value=trajectory.score),
             "reward": score(value=trajectory.reward),
         },
-        metadata={} if origin.plain else {KEY: encodable_values({**embedded(exported), _ORDER: order})},
-        model_usage={model: usage} if trajectory.counted_answers else {},
+        metadata={} if origin.plain else {KEY: encodable_values({**embedded(exported, LACKS), _ORDER: order})},
+        model_usage={model: usage} if used.answers else {},
         total_time=trajectory.seconds,
         **failure,
     )
@@ -158,11 +166,15 @@ def _message(library: ModuleType, message: ChatMessage) -> object:
     return model.ChatMessageAssistant(content=parts if message.reasoning else content, tool_calls=calls or None)
 
 
-def read_logs(path: Path) -> Iterator[Demonstration]:
+def read_logs(path: Path, refuse: Refuse = raise_it) -> Iterator[Demonstration]:
     """Yield the samples of a log, or of all logs of a folder.
 
+    Args:
+        path: the log or the folder.
+        refuse: called with each log and each sample that cannot be read.
+
     Raises:
-        StoreError: inspect_ai is not installed, or a log cannot be read.
+        StoreError: inspect_ai is not installed, or the folder holds no log.
     """
     library = _library()
     for file in files_in(path, ".eval", ".json"):
@@ -170,19 +182,25 @@ def read_logs(path: Path) -> Iterator[Demonstration]:
             samples = library.log.read_eval_log_samples(
                 str(file), all_samples_required=False, resolve_attachments=True, exclude_fields=_NOT_READ
             )
-            yield from _in_order(library, (sample.model_dump() for sample in samples))
-        except InputError as error:
-            raise StoreError(f"{file}: {error}") from error
+            yield from _in_order(library, (sample.model_dump() for sample in samples), file, refuse)
+        except StoreError:
+            raise
         except Exception as error:  # inspect_ai, pydantic and the ZIP library have their own
             reason = " ".join(str(error).split())[:200]
-            raise StoreError(f"{file} cannot be read as a log of inspect: {reason}") from error
+            refuse(StoreError(f"{file} cannot be read as a log of inspect: {reason}"))
 
 
-def _in_order(library: ModuleType, samples: Iterable[JsonObject]) -> Iterator[Demonstration]:
+def _in_order(
+    library: ModuleType, samples: Iterable[JsonObject], file: Path, refuse: Refuse
+) -> Iterator[Demonstration]:
     """Yield the episodes of a log; those of a run in its order, since inspect sorts samples by epoch and id."""
     own: list[tuple[int, Demonstration]] = []
     for sample in samples:
-        episode = _episode(library, sample)
+        try:
+            episode = _episode(library, sample)
+        except InputError as error:
+            refuse(StoreError(f"{file}, sample {sample['id']}: {error}"))
+            continue
         record = record_in(sample["metadata"])
         order = record.get(_ORDER) if episode.stored and isinstance(record, Mapping) else None
         if isinstance(order, int):
@@ -204,13 +222,13 @@ def _episode(library: ModuleType, sample: JsonObject) -> Demonstration:
         error=error,
         empty=record is not None,
     )
-    left_out = _left_out(sample)
+    episode = replace(episode, left_out=_left_out(sample))
     if record is not None:
-        return replace(restored(record, episode), left_out=left_out)
+        return restored(record, episode)
     trajectory = replace(episode.trajectory, seconds=float(sample["total_time"] or 0.0))
     if sample["limit"] is not None and error is None:
         trajectory = replace(trajectory, stop="truncated")
-    return replace(episode, trajectory=trajectory, left_out=left_out)
+    return replace(episode, trajectory=trajectory)
 
 
 def _score(library: ModuleType, scores: JsonObject) -> float | None:
@@ -226,7 +244,7 @@ def _said(message: JsonObject) -> ChatMessage:
     parts: list[JsonObject] = content if isinstance(content, list) else [{"type": "text", "text": content}]
     text = "".join(part["text"] for part in parts if part["type"] == "text")
     if message["role"] != "assistant":
-        return ChatMessage(role_of(message["role"]), text)
+        return ChatMessage(role_of(message["role"]), text, call=str(message.get("tool_call_id") or ""))
     reasoning = "".join(part["reasoning"] for part in parts if part["type"] == "reasoning")
     calls = tuple(Call(call["function"], call["arguments"], call["id"]) for call in message["tool_calls"] or ())
     return ChatMessage("assistant", text, reasoning, calls)

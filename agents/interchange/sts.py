@@ -11,26 +11,36 @@ Source: Hugging Face, Hub documentation, "Session Traces Format".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from turncredit.agents.errors import StoreError
-from turncredit.agents.interchange.chat_records import read_call
-from turncredit.agents.interchange.conversations import (
-    ChatMessage,
-    Demonstration,
-    conversation_trajectory,
-    messages_of,
-    role_of,
+from turncredit.agents.interchange.chat_message import ChatMessage, role_of
+from turncredit.agents.interchange.chat_objects import read_call, text_of_parts
+from turncredit.agents.interchange.conversations import Demonstration, conversation_trajectory
+from turncredit.agents.interchange.folders import Refuse, episode_file, files_in, raise_it, records_of
+from turncredit.agents.interchange.outcomes import outcome_in
+from turncredit.agents.interchange.records import (
+    IMAGES,
+    KEY,
+    TOKENS,
+    TOOLS,
+    Exported,
+    Origin,
+    embedded,
+    record_in,
+    restored,
 )
-from turncredit.agents.interchange.folders import episode_file, files_in
-from turncredit.agents.interchange.records import KEY, Exported, Origin, embedded, record_in, restored
 from turncredit.agents.json_types import JsonObject
 from turncredit.tools.bounded_input import InputError
-from turncredit.tools.readers import Fields, read_records
+from turncredit.tools.readers import Fields
 from turncredit.tools.visible_text import json_text
 
-__all__ = ["read_sts", "write_sts"]
+__all__ = ["LACKS", "read_sts", "write_sts"]
+
+LACKS: Final = (TOKENS, IMAGES, TOOLS)
+"""What a session has no room for."""
 
 HARNESS: Final = "turncredit"
 
@@ -41,9 +51,9 @@ def write_sts(episodes: Iterable[Exported], path: Path, origin: Origin) -> None:
     for number, exported in enumerate(episodes):
         trajectory = exported.trajectory
         header = {"type": "session", "harness": HARNESS, "id": trajectory.id, "name": trajectory.task}
-        lines = [header if origin.plain else {**header, KEY: embedded(exported)}]
+        lines = [header if origin.plain else {**header, KEY: embedded(exported, LACKS)}]
         lines += [
-            {"type": "message", "message": _message(message, origin.model)} for message in messages_of(trajectory)
+            {"type": "message", "message": _message(message, origin.model)} for message in origin.messages(exported)
         ]
         file = episode_file(path, number, trajectory.id, ".jsonl")
         file.write_bytes(b"".join(json_text(line, compact=True).encode("ascii") + b"\n" for line in lines))
@@ -63,47 +73,61 @@ def _message(message: ChatMessage, model: str) -> dict[str, object]:
     return {**entry, "model": model} if model and message.role == "assistant" else entry
 
 
-def read_sts(path: Path) -> Iterator[Demonstration]:
+def read_sts(path: Path, refuse: Refuse = raise_it) -> Iterator[Demonstration]:
     """Yield the sessions of a file, or of all files of a folder.
+
+    Args:
+        path: the file or the folder.
+        refuse: called with each session that cannot be read.
 
     Raises:
         StoreError: a file is damaged, or holds something else.
     """
     for file in files_in(path, ".jsonl", ".jsonl.gz"):
-        header: Fields | None = None
-        messages: list[JsonObject] = []
-        for record in read_records(file, max_bytes=None):
-            kind = record.fields.get("type")
-            if record.problem or (header is None and kind != "session"):
-                got = record.problem or f'expected a header with "type": "session", got {str(record.fields)[:80]}'
-                raise StoreError(f"{file}, line {record.number}: {got}")
-            if kind == "session":
-                if header is not None:
-                    yield _episode(file, header, messages)
-                header, messages = record.fields, []
-            elif kind == "message" and isinstance(record.fields.get("message"), dict):
-                messages.append(record.fields["message"])
-        if header is not None:
-            yield _episode(file, header, messages)
+        for header, messages in _sessions(file, refuse):
+            try:
+                yield _episode(header, messages, file.stem)
+            except InputError as error:
+                refuse(StoreError(f"{file}: {error}"))
 
 
-def _episode(file: Path, header: Fields, messages: list[JsonObject]) -> Demonstration:
-    try:
-        talk = map(_said, messages)
-        record = record_in(header)
-        episode = conversation_trajectory(talk, str(header.get("id", file.stem)), empty=record is not None)
-        return episode if record is None else restored(record, episode)
-    except InputError as error:
-        raise StoreError(f"{file}: {error}") from error
+def _sessions(file: Path, refuse: Refuse) -> Iterator[tuple[Fields, list[JsonObject]]]:
+    """Yield the header and the messages of each session of a file."""
+    header: Fields | None = None
+    messages: list[JsonObject] = []
+    for record in records_of(file, refuse):
+        kind = record.fields.get("type")
+        if header is None and kind != "session":
+            got = f'expected a header with "type": "session", got {str(record.fields)[:80]}'
+            refuse(StoreError(f"{file}, line {record.number}: {got}"))
+            return
+        if kind == "session":
+            if header is not None:
+                yield header, messages
+            header, messages = record.fields, []
+        elif kind == "message" and isinstance(record.fields.get("message"), dict):
+            messages.append(record.fields["message"])
+    if header is not None:
+        yield header, messages
 
 
-def _said(message: JsonObject) -> ChatMessage:
-    role, content = role_of(message.get("role")), message.get("content") or ""
-    if not isinstance(content, str):
-        raise InputError(f"the content of a message must be text, got {type(content).__name__}")
+def _episode(header: Fields, messages: list[JsonObject], name: str) -> Demonstration:
+    left_out = {TOOLS} if header.get("tools") else set[str]()
+    talk = [_said(message, left_out) for message in messages]
+    record = record_in(header)
+    episode = conversation_trajectory(
+        talk, str(header.get("id", name)), score=outcome_in(header), empty=record is not None
+    )
+    episode = replace(episode, left_out=tuple(sorted(left_out)))
+    return episode if record is None else restored(record, episode)
+
+
+def _said(message: JsonObject, left_out: set[str]) -> ChatMessage:
+    role, content = role_of(message.get("role")), text_of_parts(message.get("content"), left_out)
     if role != "assistant":
-        return ChatMessage(role, content)
+        call = message.get("toolCallId")
+        return ChatMessage(role, content, call=call if role == "tool" and isinstance(call, str) else "")
     reasoning, calls = message.get("reasoningContent"), message.get("toolCalls")
     entries = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
-    written = tuple(read_call(call.get("function")) for call in entries)
-    return ChatMessage(role, content, reasoning if isinstance(reasoning, str) else "", written)
+    written = tuple(map(read_call, entries))
+    return ChatMessage("assistant", content, reasoning if isinstance(reasoning, str) else "", written)

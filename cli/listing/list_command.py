@@ -144,7 +144,7 @@ def _formats() -> Rows:
 
     for name, entry in FORMATS.items():
         verbs = " and ".join(verb for verb, there in (("export", entry.write), ("import", entry.read)) if there)
-        lacks = f"; no room for {entry.lacks}" if entry.lacks else ""
+        lacks = f"; no room for {' nor for '.join(entry.lacks)}" if entry.lacks else ""
         yield name, f"{entry.title} ({verbs}). Carries {entry.carries}{lacks}"
 
 

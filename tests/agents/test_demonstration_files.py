@@ -149,7 +149,7 @@ def test_any_container_and_our_own_trajectories_are_read(tmp_path: Path) -> None
         ({"messages": "text"}, "the messages must be a list of objects"),
         ({"messages": [{"role": "user", "content": "hi"}]}, "no answer of an assistant"),
         ({"messages": [{"role": "narrator", "content": "hi"}]}, "unknown role 'narrator'"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a part that is no text"),
+        ({"messages": [{"role": "user", "content": [7]}]}, "a part of a message must be text or an object, got int"),
         ({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"function": {}}]}]}, "must have a name"),
     ],
 )

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.files import read_demonstrations
 from turncredit.agents.errors import StoreError
+from turncredit.agents.interchange.chat_message import ChatMessage
 from turncredit.agents.interchange.conversations import (
-    ChatMessage,
     answer_of,
     conversation_trajectory,
     messages_of,
@@ -26,7 +26,7 @@ from turncredit.agents.interchange.conversations import (
 from turncredit.agents.interchange.folders import whole_output
 from turncredit.agents.interchange.formats import FORMATS
 from turncredit.agents.interchange.imported_folder import IMITATED, ImportedFolder
-from turncredit.agents.interchange.records import Exported, Origin
+from turncredit.agents.interchange.records import TOKENS, Exported, Origin
 from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Trajectory, Turn, grouped
 from turncredit.tools.bounded_input import InputError
@@ -136,7 +136,7 @@ def test_what_is_written_comes_back(name: str, played: list[Trajectory], iterati
         for trajectory in played
     ]
     read = there_and_back(name, exported)
-    whole = "token ids" not in FORMATS[name].lacks
+    whole = TOKENS not in FORMATS[name].lacks
     assert [item.trajectory for item in read] == (played if whole else list(map(without_tokens, played)))
     assert all(item.stored and item.scored and item.iteration == iteration for item in read)
 
@@ -185,7 +185,7 @@ def test_an_answer_in_parts() -> None:
 def test_every_call_has_its_result_before_the_next_answer(trajectory: Trajectory) -> None:
     """What the servers of models ask of a conversation with tool calls."""
     open_calls: list[str] = []
-    for message in messages_of(trajectory):
+    for message in messages_of(trajectory, "api"):
         if message.role == "tool":
             assert open_calls.pop(0) == message.call
             continue
@@ -303,7 +303,7 @@ def test_the_job_of_a_harbor_agent_is_a_group(tmp_path: Path) -> None:
     assert [turn.response for turn in won.turns] == [(3, 4), (6,)]
     assert [turn.logprobs for turn in won.turns] == [(-0.5, -0.25), (-0.125,)]
     assert steps_of([group]).column("tokens").tolist() == [2, 1, 2, 1]
-    assert read[0].left_out == ("images and audio",)
+    assert read[0].left_out == ("images",)
 
 
 def test_the_reward_of_a_trial_may_lie_in_its_files(tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def changed(**fields: Any) -> str:
         (changed(steps=7), "steps must be a list of objects, got 7"),
         (changed(steps=[]), "no answer of an assistant"),
         (changed(steps=[{"source": "narrator", "message": "x"}]), "unknown role 'narrator'"),
-        (changed(steps=[{"source": "agent", "message": {}}]), "a message must be a text or a list of parts, got dict"),
+        (changed(steps=[{"source": "agent", "message": {}}]), "the content of a message must be text, got dict"),
         (changed(steps=[{"source": "agent", "message": "", "tool_calls": [{}]}]), "must have a function_name"),
     ],
 )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from toys import report_runs
 from toys.commands import one_sentence, run_command
 
+from turncredit.agents.content import ImagePart
 from turncredit.agents.files.trajectory_files import TrajectoryWriter, iteration_files, read_trajectories
 from turncredit.agents.interchange.formats import FORMATS
+from turncredit.agents.interchange.records import IMAGES, TOKENS, TOOLS
+from turncredit.agents.trajectory import Trajectory
 
 CHATS = [
     {"from": "human", "loss": None, "value": "You see a door."},
@@ -33,7 +38,7 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
-def stored(folder: Path) -> dict[int, list[object]]:
+def stored(folder: Path) -> dict[int, list[Trajectory]]:
     return {number: list(read_trajectories(file)) for number, file in iteration_files(folder / "trajectories").items()}
 
 
@@ -168,4 +173,67 @@ def test_the_formats_are_listed() -> None:
     assert [line.split()[0] for line in result.out.splitlines()] == list(FORMATS)
     for entry in FORMATS.values():
         assert entry.read is not None
-        assert (entry.write is None) == (entry.name in ("sharegpt", "agentgym"))
+        assert (entry.write is None) == (entry.example is not None)
+
+
+def pictured(folder: Path) -> Path:
+    """A run whose first turns show a screen, and whose first answers think and call."""
+    screen = ImagePart(np.full((4, 5, 3), 9, np.uint8))
+    text = '<think>\nHm.\n</think>\n\n<tool_call>\n{"name": "find", "arguments": {"shelf": 9}}\n</tool_call>'
+    (folder / "trajectories").mkdir(parents=True)
+    native = '[env]\nid = "turncredit/Desk-v0"\nkwargs = {native = true}\n[agent]\nchat = {tools = true}'
+    (folder / "run.toml").write_text(report_runs.TOML.replace('[env]\nid = "turncredit/Household-v0"', native))
+    with TrajectoryWriter(folder / "trajectories" / "000001.jsonl.gz") as writer:
+        for episode in report_runs.episodes(1):
+            first, *others = episode.turns
+            shown = replace(first, text=text, images=(screen,), shown=(screen,))
+            writer.write(replace(episode, turns=(shown, *others)))
+    return folder
+
+
+@pytest.mark.parametrize("name", [name for name, entry in FORMATS.items() if entry.write])
+def test_the_command_says_what_of_a_run_a_format_lacks(name: str, tmp_path: Path) -> None:
+    """And the import of what it wrote works without."""
+    if name == "hf":
+        pytest.importorskip("polars")
+    entry, out = FORMATS[name], tmp_path / f"out{FORMATS[name].suffix}"
+    result = run_command("export", pictured(tmp_path / "made"), "--to", name, "--output", out)
+    if "pip install" in result.err:
+        pytest.skip(result.err)
+    assert result.code == 0, result.err
+    for lack in (TOKENS, IMAGES, TOOLS):
+        assert (f"no room for {lack}" in result.err or f"nor for {lack}" in result.err) == (lack in entry.lacks)
+    assert ("7 answers have their reasoning or tool calls in fields of their own" in result.err) == entry.trains
+    result = run_command("import", out, "--from", name, "--output", tmp_path / "back")
+    assert result.code == 0, result.err
+    assert (tmp_path / "back" / "images").is_dir() == (IMAGES not in entry.lacks)
+    shown = [image for episode in stored(tmp_path / "back")[1] for turn in episode.turns for image in turn.images]
+    assert [image.size for image in shown] == ([] if IMAGES in entry.lacks else [(5, 4)] * 7)
+
+
+def test_tools_and_texts_as_sampled_are_exported_on_demand(tmp_path: Path) -> None:
+    run = pictured(tmp_path / "made")
+    result = run_command("export", run, "--to", "openai", "--output", tmp_path / "a.jsonl", "--answers", "text")
+    assert (result.code, "fields of their own" in result.err) == (0, False), result.err
+    record = json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])
+    assert record["messages"][1]["content"].startswith("<think>\nHm.\n</think>\n\n<tool_call>")
+    assert all(tool["type"] == "function" and tool["function"]["name"] for tool in record["tools"])
+    assert record["tools"]
+    one_sentence(run_command("export", run, "--to", "openai", "--answers", "txt"), "did you mean 'text'")
+
+
+def test_episodes_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    good = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    lines = [json.dumps(good), "{", json.dumps({"messages": []}), json.dumps(good)]
+    (file := tmp_path / "chats.jsonl").write_text("\n".join(lines))
+    result = run_command("import", file, "--from", "openai", "--output", tmp_path / "back")
+    assert (result.code, result.out.startswith("imported 2 episodes with 2 answers")) == (0, True), result.err
+    assert f"2 episodes cannot be read and are left out; first: {file}, line 2: not valid JSON" in result.err
+    assert json.loads((tmp_path / "back" / "import.json").read_text())["notes"][0].startswith("2 episodes cannot")
+    (file.parent / "none.jsonl").write_text("{\n{\n")
+    one_sentence(run_command("import", file.parent / "none.jsonl", "--from", "openai"), "line 1: not valid JSON")
+    for name in ("openai", "sharegpt", "agentgym", "completions"):
+        one_sentence(run_command("import", tmp_path / "back", "--from", name), "is a directory; name a file")
+    (binary := tmp_path / "binary").mkdir()
+    (binary / "x.jsonl").write_bytes(b"\x00\x01" * 99)
+    one_sentence(run_command("import", binary, "--from", "sts"), "is binary data of an unknown format")

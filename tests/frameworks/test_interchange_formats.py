@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import documented
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.frameworks
@@ -21,6 +21,7 @@ from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
+from turncredit.agents.content import ImagePart
 from turncredit.agents.errors import StoreError
 from turncredit.agents.interchange.formats import FORMATS
 from turncredit.agents.interchange.records import Exported, Origin
@@ -41,18 +42,23 @@ def episode(task: str, member: int, won: bool, *turns: Turn, **fields: Any) -> T
     return replace(trajectory, **fields)
 
 
+RED = ImagePart(np.full((2, 3, 3), 200, np.uint8))
 EPISODES = [
     episode(
         "b",
         0,
         True,
-        turn("Find it.", f"<think>\nHm.\n</think>\n\n{CALL}"),
-        turn("40", "It is 40.", 1.0, results=("40",)),
+        turn("Find it.", f"<think>\nHm.\n</think>\n\n{CALL}", images=(RED,), shown=(RED,)),
+        turn("40", "It is 40.", 1.0, results=("40",), shown=(RED,)),
     ),
     episode("a", 0, False, turn("Go.", "no\u00e9"), turn("", "")),
     episode("b", 1, False, turn("Find it.", CALL), turn("40", "41", admissible=("x",))),
     episode("a", 1, False, stop="error", error="the environment died"),
 ]
+
+
+def without_images(trajectory: Trajectory) -> Trajectory:
+    return replace(trajectory, turns=tuple(replace(turn, images=(), shown=()) for turn in trajectory.turns))
 
 
 def test_a_log_comes_back_and_is_inspects_own(tmp_path: Path) -> None:
@@ -73,7 +79,7 @@ def test_a_log_comes_back_and_is_inspects_own(tmp_path: Path) -> None:
     assert won.metadata["turncredit"]["turns"][0]["advantages"] == {"gigpo": 0.25}
     assert by_id["a", 2].error.message == "the environment died"
     read = list(FORMATS["inspect"].read(tmp_path / "logs"))
-    assert [item.trajectory for item in read] == EPISODES
+    assert [item.trajectory for item in read] == [without_images(trajectory) for trajectory in EPISODES]
     assert {item.iteration for item in read} == {3}
 
 
@@ -131,9 +137,11 @@ def test_datasets_loads_what_is_exported(tmp_path: Path) -> None:
     assert loaded["won"][:] == [True, False, False, False]
     first = loaded[0]
     assert [message["role"] for message in first["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
-    assert json.loads(first["messages"][1]["tool_calls"][0]["function"]["arguments"]) == {"shelf": 9}
+    assert first["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"shelf": 9}
     assert first["states"] == ["state of Find it.", "state of 40"]
     assert len(first["advantages"]["grpo"]) == 2
+    assert first["images"][0].size == (3, 2)
+    assert first["images"][0].getpixel((0, 0)) == (200, 200, 200)
 
 
 def test_requests_have_the_types_of_the_package_openai() -> None:

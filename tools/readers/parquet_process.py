@@ -20,10 +20,13 @@ from typing import IO, Final
 from turncredit.installation import needs
 from turncredit.tools.bounded_input import InputError, bounded, split_lines
 
-__all__ = ["MEMORY", "parquet_lines", "require_polars", "write_parquet"]
+__all__ = ["BASE64", "MEMORY", "parquet_lines", "require_polars", "write_parquet"]
 
 MEMORY: Final = 8 << 30
 """Bytes of memory (address space) of the process that decodes."""
+
+BASE64: Final = "data:;base64,"
+"""What stands before bytes that are no text, in the JSON of a row."""
 
 _BLOCK: Final = 1 << 16
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import resource
 import sys
@@ -31,7 +32,8 @@ def print_rows(path: str, memory: int) -> None:
 def write_rows(path: str, memory: int) -> None:
     """Write a Parquet file from lines of JSON: first the schema of its columns, then one row a line.
 
-    A schema maps names to "string", "integer", "number" or "boolean", to a list of one of these, or to another schema.
+    A schema maps names to "string", "integer", "number", "boolean" or "binary", which is base64 in the lines, to a list
+    of one of these, or to another schema.
 
     Args:
         path: the file.
@@ -45,6 +47,7 @@ def write_rows(path: str, memory: int) -> None:
         "integer": polars.Int64(),
         "number": polars.Float64(),
         "boolean": polars.Boolean(),
+        "binary": polars.Binary(),
     }
 
     def column(kind: object) -> polars.DataType:
@@ -54,13 +57,31 @@ def write_rows(path: str, memory: int) -> None:
             return polars.Struct({name: column(inner) for name, inner in kind.items()})
         return kinds[str(kind)]
 
-    schema = {name: column(kind) for name, kind in json.loads(sys.stdin.readline()).items()}
-    polars.DataFrame([json.loads(line) for line in sys.stdin], schema=schema, orient="row").write_parquet(path)
+    kinds_of_columns = json.loads(sys.stdin.readline())
+    schema = {name: column(kind) for name, kind in kinds_of_columns.items()}
+    rows = [_with_bytes(json.loads(line), kinds_of_columns) for line in sys.stdin]
+    polars.DataFrame(rows, schema=schema, orient="row").write_parquet(path)
+
+
+def _with_bytes(value: object, kind: object) -> object:
+    """Return a value of a line as its column has it: base64 becomes bytes."""
+    if value is None or isinstance(value, str):
+        return base64.b64decode(value) if kind == "binary" and value is not None else value
+    if isinstance(kind, list) and isinstance(value, list):
+        return [_with_bytes(item, kind[0]) for item in value]
+    if isinstance(kind, dict) and isinstance(value, dict):
+        return {name: _with_bytes(item, kind[name]) for name, item in value.items()}
+    return value
 
 
 def _plain(value: object) -> object:
-    """Return bytes as text, and dates and the like as they are printed."""
-    return bytes(value).decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
+    """Return bytes as text, in base64 if they are none, and dates and the like as they are printed."""
+    if not isinstance(value, bytes | bytearray):
+        return str(value)
+    try:
+        return bytes(value).decode()
+    except UnicodeDecodeError:
+        return f"data:;base64,{base64.b64encode(value).decode()}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 
-from turncredit.agents.interchange.chat_records import chat_message
+from turncredit.agents.interchange.chat_objects import chat_message
 from turncredit.agents.interchange.conversations import messages_of
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.credit.advantages import Advantages
@@ -45,7 +45,7 @@ class SampleEpisode:
     @property
     def messages(self) -> list[dict[str, object]]:
         """The conversation as messages of the OpenAI API, with cut texts."""
-        messages = [chat_message(message) for message in messages_of(self.trajectory)]
+        messages = [chat_message(message, arguments_as_text=True) for message in messages_of(self.trajectory)]
         return [{**message, "content": _cut(str(message["content"]))} for message in messages]
 
     @property
