@@ -5,14 +5,25 @@ from contextlib import closing
 
 from turncredit.agents.steps import COLUMNS, FOREST, SOURCE
 from turncredit.credit.registry import get as get_credit_rule
-from turncredit.envs import maker, parts_of
-from turncredit.envs.info import EXTRAS, Environment
+from turncredit.envs import EnvError, NoExpert, maker, parts_of
+from turncredit.envs.info import EXTRAS, NO_FORKS, Environment
 from turncredit.training.config.run import Run
 from turncredit.training.forest.fork_values import COLUMNS as VALUES
 from turncredit.training.sampling.applied_rewards import OUTCOME
+from turncredit.training.sampling.forest_growth import Forest
 from turncredit.training.sampling.sampling_rules import SamplingRules
 
-__all__ = ["has_expert", "missing_columns", "missing_for_rewards", "opened", "replaying", "showing_plans"]
+__all__ = [
+    "cannot_fork",
+    "has_expert",
+    "lacks_expert",
+    "lacks_forks",
+    "missing_columns",
+    "missing_for_rewards",
+    "opened",
+    "replaying",
+    "showing_plans",
+]
 
 
 def missing_columns(run: Run) -> list[str]:
@@ -63,6 +74,38 @@ def replaying(run: Run) -> str:
 def has_expert(run: Run) -> bool:
     """Whether the environment, which is opened then, can plan."""
     return all(getattr(env.unwrapped, "plan", None) is not None for env in opened(run, run.env.arguments()))
+
+
+def lacks_forks(run: Run) -> bool:
+    """Whether all episodes of a group begin with a reset though a rule says where to fork."""
+    forest = Forest.of(run.train)
+    return forest is not None and forest.roots >= forest.size
+
+
+def lacks_expert(run: Run) -> bool:
+    """Whether a rule of where to fork asks an expert that the environment, which is opened then, does not have."""
+    forest = Forest.of(run.train)
+    if forest is None or forest.rule.options.get("by") != "expert":
+        return False
+    return any(_has_no_plan(env) for env in opened(run, run.env.arguments()))
+
+
+def _has_no_plan(env: Environment) -> bool:
+    """Whether an environment has no expert."""
+    env.reset(seed=0)
+    try:
+        env.get_wrapper_attr("plan")()
+    except (AttributeError, NoExpert):
+        return True
+    except EnvError:  # no plan for this task, which says nothing about others
+        return False
+    return False
+
+
+def cannot_fork(run: Run) -> str:
+    """Return why the environment, which is opened then, cannot begin in the middle of an episode; else nothing."""
+    reasons = [str(env.metadata.get(NO_FORKS, "")) for env in opened(run, run.env.arguments())]
+    return next(filter(None, reasons), "")
 
 
 def opened(run: Run, kwargs: Mapping[str, object]) -> Iterator[Environment]:
