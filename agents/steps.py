@@ -43,10 +43,10 @@ def steps_of(
 
     Returns:
         Steps with the columns of `COLUMNS` (tokens: number of sampled tokens; logprob: their mean; action: None for an
-        answer that could not be parsed; unfinished: whether the episode ended as one of `CUT`), and one column for every
-        name in `Turn.extras`. If there are forks, those of `FOREST` as well: tree (id of the trajectory without a parent
-        that the row's descends from), parent (the turn that the row follows, as the trajectory that sampled it and its
-        number; equal for turns with one past, and empty for the first turn), forked (1 for a fork, else 0) and
+        answer that could not be parsed; unfinished: whether the episode ended as one of `CUT`), and one column for
+        every name in `Turn.extras`. If there are forks, those of `FOREST` as well: tree (id of the trajectory without a
+        parent that the row's descends from), parent (the turn that the row follows, as the trajectory that sampled it
+        and its number; equal for turns with one past, and empty for the first turn), forked (1 for a fork, else 0) and
         fork_turn (the first turn that the row's trajectory sampled itself, at least in part; 0 without a parent).
 
     Raises:

@@ -129,7 +129,7 @@ def test_a_threshold_behind_graded_rewards_is_refused_at_the_start(tmp_path, met
 @pytest.mark.parametrize("method", BINARY)
 def test_every_rule_with_a_threshold_is_refused_behind_a_graded_reward(tmp_path, method):
     cosine = next(rule for rule in GRADED if rule.name == "cosine")
-    with pytest.raises(ConfigError, match="above 0.5"):
+    with pytest.raises(ConfigError, match=r"scores above 0\.5 as right"):
         check_rules(run_of(tmp_path, cosine, f'credit.method="{method}"'))
 
 
