@@ -94,7 +94,6 @@ def gigpo(rewards, per_turn=None):
     """Z of the score over the task, and of the return at gamma 0.95 over the task's turns in one state."""
     paid = np.array([rewards[number] for number, _ in EPISODES]) * LAST if per_turn is None else per_turn
     score = np.array([sum(paid[row] for row, (n, _) in enumerate(EPISODES) if n == number) for number in range(8)])
-    rows = list(enumerate(EPISODES))
     gain = {
         (own, time): sum(
             paid[row] * 0.95 ** (t - time) for row, (n, t) in enumerate(EPISODES) if n == own and t >= time
