@@ -23,6 +23,8 @@ LABELS = list("abba" + "aaab")
 REPEATED = np.array([0.2, 0.0, 0.0, 0.0] * 2)
 SIDES = np.array([[1.0, 0.0], [0.0, 1.0]] * 4)
 SOURCE = np.array([0, 0, 0, 2] * 2)
+NAMED = np.array([0.5, 0.25, 0.5, 0.0] * 2)
+FLAG = np.array([1, 0, 0, 1] * 2)
 EPISODES = [(number, time) for number in range(8) for time in range(TURNS[number])]
 
 
@@ -47,6 +49,19 @@ def table(**changes):
         "repeated": [REPEATED[number] * end for number, end in zip(of, last, strict=True)],
         "multi": [(WON[number] * end, 0.5) for number, end in zip(of, last, strict=True)],
         "metric": SIDES[of],
+        "length_budget": [25.0] * len(of),
+        "answer": [{"a": "red cup", "b": "blue cup"}[LABELS[number]] for number in of],
+        "wording": ["t" if number < 4 else "u" for number in of],
+        "question": ["q"] * len(of),
+        "facts": [4] * len(of),
+        "supported": [2] * len(of),
+        "refused": [int(number == 1) for number in of],
+        "plan_score": JUDGE[of],
+        "confidence": JUDGE[of],
+        "entities": [NAMED[number] * end for number, end in zip(of, last, strict=True)],
+        "format": [LABELS[number] for number in of],
+        "role": [("defender", "attacker")[number % 2] for number in of],
+        **dict.fromkeys(("used", "parallel", "first_right"), FLAG[of]),
         "source": SOURCE[of],
         "value": [0.5 + 0.1 * time for _, time in EPISODES],
         "tree": [f"tree {number // 2}" for number in of],
@@ -144,6 +159,19 @@ def in_trees():
     return GRPO + z(WON, groups=pairs)
 
 
+def advevo():
+    """First half of the run: defenders earn 0.6 safe + 0.3 task + 0.1 format, attackers their reward."""
+    paid = by_turn(lambda number, _: WON[number]) * LAST
+    defends = by_turn(lambda number, _: number % 2 == 0)
+    return gigpo(None, np.where(defends, 0.6 * 0.5 + 0.3 * paid + 0.1, paid))
+
+
+def gdpo():
+    """Z of each of two rewards, the outcome and half a point a turn, added up and scaled over the batch."""
+    total = z(WON) + z(0.5 * TURNS)
+    return (total - total.mean()) / (total.std(ddof=1) + 1e-6)
+
+
 def continued(worth, bonus):
     """Roots 0, 2, 4 and 6, each with one fork at turn 1; forks get nothing and are not kept."""
     mean = (WON[0::2] + WON[1::2]) / 2 if worth == "all" else WON[0::2]
@@ -214,6 +242,20 @@ CREDIT = {
     "MultiRole-R1": gigpo(WON + np.array([0.1, 0, 0, 0.1] + [0.1 * 2 / 3] * 4)),
     "RLMT": gigpo(JUDGE),
     "Writing-Zero's pairwise BRPO": np.array([0.0, 1, -1, 1, 0, 0, 0, 0]),  # u: 3 / 4 > 0.6
+    "TLDR, length by the prompt's level": gigpo(
+        WON - np.array([0, 0, 0.1, 0.3] * 2)
+    ),  # .5 (30 / 25 - 1); .5 (40 / 25 - 1)
+    "AdvEvo-MARL": advevo(),
+    "Con-RAG": gigpo(np.array([0.75, 0.25, 0.25, 0.75, 0.5, 0.5, 0.5, 0.5])),  # the same answer 1, another 0: no bigram
+    "KnowRL": gigpo(np.array([2, 1, -1 + 0.5 * math.exp(1 - 10 / 4), 2, 2, 2, 2, 2])),
+    "PTA-GRPO": gigpo(WON + 0.3 * JUDGE),
+    "listener-augmented GRPO": gigpo(WON + 0.5 * WON * (2 * JUDGE - 1)),
+    "E-GRPO": gigpo(np.array([1, 0.3 * 0.5, 0.3, 1, 1, 1, 1, 1])),
+    "GeometryZero (GCPO)": gigpo(WON + 0.5 * FLAG * (np.arange(8) < 4)),  # t: users won all, the others nothing
+    "ARM (Ada-GRPO)": gigpo(WON * np.array([2, 2, 2, 2, 4 / 3, 4 / 3, 4 / 3, 4])),  # G / F at the beginning
+    "SRPO's reflection": gigpo(WON + 0.25 * (WON - FLAG)),
+    "Parallel-R1": gigpo(np.where(WON > 0, 1 + 0.2 * FLAG, -1.0)),
+    "GDPO": gdpo(),
     "SPEAR": centred(WON),
     "SLEA-RL": by_turn(slea),
     "ROVER": centred(WON),
@@ -236,7 +278,12 @@ def test_the_advantages_of_a_line_are_those_by_hand(tmp_path, method):
     """Lines that set neither rewards nor credit have those of gigpo, the default."""
     sets = any(word.startswith(("sampling.rewards", "credit.method", "credit.options")) for word in METHODS[method])
     assert sets == (method in CREDIT), "this line needs its advantages by hand"
-    result = credited(method, tmp_path, table())
+    changes = (
+        {"multi": [(0.5, *pair[:1], 1.0) for pair in table().column("multi").tolist()]}
+        if method == "AdvEvo-MARL"
+        else {}
+    )
+    result = credited(method, tmp_path, table(**changes))
     expected = CREDIT.get(method, gigpo(WON))
     if len(expected) == 8:
         expected = expected[[number for number, _ in EPISODES]]

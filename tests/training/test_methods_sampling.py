@@ -429,7 +429,14 @@ def test_ead_cools_down_along_an_answer(tmp_path):
 
 
 SETTINGS = {
-    *("sampling.experience", "sampling.skip_truncated", "sampling.max_drops", "sampling.judge", "sampling.teachers"),
+    *(
+        "sampling.experience",
+        "sampling.skip_truncated",
+        "sampling.max_drops",
+        "sampling.judge",
+        "sampling.teachers",
+        "env.id",
+    ),
     *("sampling.annotators", "train.groups", "train.group_size", "train.staleness", "objective.old_logprobs"),
 }
 """Keys that say how much, or who is asked, and decide neither an advantage nor a task by themselves."""

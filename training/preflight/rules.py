@@ -23,11 +23,10 @@ from turncredit.training.preflight.needs_of_rules import (
     has_expert,
     lacks_expert,
     lacks_forks,
-    missing_columns,
-    missing_for_rewards,
     opened,
     replaying,
     showing_plans,
+    unfilled,
 )
 from turncredit.training.preflight.right_or_wrong import thresholds_behind_grades, why_not
 from turncredit.training.sampling_parts import OTHER_PARENTS
@@ -295,21 +294,7 @@ RULES: tuple[Rule, ...] = (
         lambda run: bool(cannot_fork(run)),
         lambda run: f"train.forks needs an environment that can be forked, and {run.env.id} cannot: {cannot_fork(run)}",
     ),
-    Rule(
-        lambda run: bool(missing_columns(run)),
-        lambda run: (
-            f"credit.method {run.credit.method!r} needs {', '.join(missing_columns(run))} for every turn, which "
-            f'{run.env.id} does not provide; reset() returns the defaults of all turns in info["extras"], and step() '
-            "the values of one turn"
-        ),
-    ),
-    Rule(
-        lambda run: bool(missing_for_rewards(run)),
-        lambda run: "; ".join(
-            f"the reward rule {name!r} needs {', '.join(columns)} for every turn, which {run.env.id} does not provide"
-            for name, columns in missing_for_rewards(run).items()
-        ),
-    ),
+    Rule(lambda run: bool(unfilled(run)), unfilled),
     Rule(lambda run: bool(thresholds_behind_grades(run)), why_not),
     Rule(
         lambda run: bool(run.train.forks.where) and bool(run.sampling.groups),

@@ -120,7 +120,7 @@ def e_grpo(steps: Steps, *, share: float = 0.3, win: float = WIN) -> Steps:
         won:  1        lost:  share * g / (largest g of the group)        no valid answer:  0
 
     Args:
-        steps: the table; needs `entities`, the share of the question's entities named, one number a trajectory.
+        steps: the table; needs `entities`, the share of the question's entities named so far.
         share: reward of the lost episode that names most.
         win: outcome from which an episode counts as won.
 
@@ -129,7 +129,7 @@ def e_grpo(steps: Steps, *, share: float = 0.3, win: float = WIN) -> Steps:
     check_number("share", share, 0.0, 1.0)
     check_number("win", win)
     episodes = Outcomes("e_grpo", steps, win)
-    named = episodes.of("entities")
+    named = np.asarray(episodes.at_last("entities"), dtype=np.float64)
     _, largest = episodes.extremes(named)
     part = share * np.divide(named, largest, out=np.zeros(len(named)), where=largest > 0)
     if "valid" in steps:
