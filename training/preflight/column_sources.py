@@ -6,43 +6,45 @@ A run in which nothing fills a column is refused, with what could. A test fills 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-__all__ = ["SOURCES", "Source", "choices"]
+__all__ = ["SOURCES", "ColumnSource", "choices"]
 
 Kind = Literal["every run", "annotator", "environment", "key", "reward rule", "learner"]
 
 
-class Source(NamedTuple):
+class ColumnSource(NamedTuple):
     """Something that fills a column.
 
     Attributes:
         kind: what it is; "every run" and "learner" need no key.
         words: the words of a command line that make a run fill the column.
-        what: a note for the documentation.
+        note: for the documentation.
     """
 
     kind: Kind
     words: tuple[str, ...] = ()
-    what: str = ""
+    note: str = ""
 
 
-def _annotator(text: str, what: str = "", *, judge: bool = False) -> Source:
+def _annotator(text: str, note: str = "", *, judge: bool = False) -> ColumnSource:
     asks = ('sampling.judge="openai:MODEL@URL"',) if judge else ()
-    return Source("annotator", (f"sampling.annotators=[{text}]", *asks), what)
+    return ColumnSource("annotator", (f"sampling.annotators=[{text}]", *asks), note)
 
 
-_TREES = Source("key", ('train.forks={where="contested", roots=2}',), "or a group rule")
-_TABLE = Source("every run")
-_LEARNER = Source("learner")
+_TREES = ColumnSource("key", ('train.forks={where="contested", roots=2}',), "or a group rule")
+_TABLE = ColumnSource("every run")
+_LEARNER = ColumnSource("learner")
 
-SOURCES: dict[str, tuple[Source, ...]] = {
+SOURCES: dict[str, tuple[ColumnSource, ...]] = {
     **dict.fromkeys(("state", "action", "next_state", "valid", "tokens", "logprob", "unfinished"), (_TABLE,)),
     "hindsight": (_TABLE,),
     **dict.fromkeys(("tree", "parent", "forked", "fork_turn"), (_TREES,)),
     "source": (
-        Source("key", ('sampling.groups=["rl_plus"]', 'sampling.teachers=["expert"]'), "a group rule with teachers"),
+        ColumnSource(
+            "key", ('sampling.groups=["rl_plus"]', 'sampling.teachers=["expert"]'), "a group rule with teachers"
+        ),
         _LEARNER,
     ),
-    "value": (Source("key", ("train.forks={values=1}",), "the mean of forks"),),
+    "value": (ColumnSource("key", ("train.forks={values=1}",), "the mean of forks"),),
     "role": (_annotator('{name="kinds", column="role", per="turn", patterns={planner="plan"}}', "the kind of a turn"),),
     "label": (_annotator('"answers"'),),
     "metric": (_annotator('"text_vector"'), _annotator('{name="judge", column="metric"}', judge=True)),
@@ -63,8 +65,10 @@ SOURCES: dict[str, tuple[Source, ...]] = {
     "preferred": (_annotator('"pairwise"', judge=True),),
     "plan_score": (_annotator('{name="judge", column="plan_score"}', judge=True),),
     "confidence": (_annotator('{name="judge", column="confidence"}', judge=True),),
-    "entities": (Source("environment", ('env.id="turncredit/Search-v0"',), "with the `entities` of its questions"),),
-    "keep": (Source("reward rule", ('sampling.rewards=["genrm_pairs"]',)),),
+    "entities": (
+        ColumnSource("environment", ('env.id="turncredit/Search-v0"',), "with the `entities` of its questions"),
+    ),
+    "keep": (ColumnSource("reward rule", ('sampling.rewards=["genrm_pairs"]',)),),
     **dict.fromkeys(("ref", "rollout", "entropy", "mean_logprob", "old_mean_logprob"), (_LEARNER,)),
     **dict.fromkeys(("outcome", "group"), (_LEARNER,)),
 }
@@ -89,6 +93,6 @@ def table() -> str:
     lines = ["| column | filled by |", "|---|---|"]
     for name, sources in sorted(SOURCES.items()):
         ways = [" ; ".join(f"`{word}`" for word in source.words) or source.kind for source in sources]
-        notes = [f" ({source.what})" if source.what else "" for source in sources]
+        notes = [f" ({source.note})" if source.note else "" for source in sources]
         lines.append(f"| `{name}` | {', or '.join(map(''.join, zip(ways, notes, strict=True)))} |")
     return "\n".join(lines)

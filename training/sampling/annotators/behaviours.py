@@ -29,11 +29,11 @@ def matches(
         of: what is searched: the answers with their thoughts, the actions, or what the agent saw.
         least: turns in which it occurs.
     """
-    found, text_of = _compiled(pattern), _text_of(of)
+    regex, text_of = _compiled(pattern), _text_of(of)
     check_number("least", least, 1, whole=True)
 
     def flag(member: Trajectory) -> int:
-        return int(sum(found.search(text_of(turn)) is not None for turn in member.turns) >= least)
+        return int(sum(regex.search(text_of(turn)) is not None for turn in member.turns) >= least)
 
     return _of_episodes(groups, column, flag, 0)
 
@@ -59,12 +59,12 @@ def kinds(
     """
     check_choice("per", per, Per)
     text_of = _text_of(of)
-    found = {
+    expressions = {
         name: _compiled(text) for name, text in ({"thought": r"\S\s+\S"} if patterns is None else patterns).items()
     }
 
     def kind(texts: Sequence[str]) -> str:
-        return next((name for name, regex in found.items() if any(map(regex.search, texts))), otherwise)
+        return next((name for name, regex in expressions.items() if any(map(regex.search, texts))), otherwise)
 
     if per == "episode":
         return _of_episodes(groups, column, lambda member: kind([text_of(turn) for turn in member.turns]), otherwise)
@@ -119,8 +119,8 @@ def facts(groups: Sequence[Group], *, share: float = 0.7, refusal: str = REFUSAL
     told = {member.id: counts(member) for member in _members(groups)}
     names = ("facts", "supported", "refused")
     columns = {
-        name: _of_episodes(groups, name, lambda member, place=place: told[member.id][place], 0).columns[name]
-        for place, name in enumerate(names)
+        name: _of_episodes(groups, name, lambda member, index=index: told[member.id][index], 0).columns[name]
+        for index, name in enumerate(names)
     }
     return Notes(columns, dict.fromkeys(names, 0))
 
@@ -162,9 +162,9 @@ def several(groups: Sequence[Group], *, of: Sequence[str] = ("reward", "valid"))
         return 1.0 - value if name.startswith("-") else float(value)
 
     values: dict[Place, Extra] = {
-        (member.id, place): tuple(number(turn, name) for name in of)
+        (member.id, index): tuple(number(turn, name) for name in of)
         for member in _members(groups)
-        for place, turn in enumerate(member.turns)
+        for index, turn in enumerate(member.turns)
     }
     return Notes({"multi": values}, {"multi": (0.0,) * len(of)})
 
