@@ -116,12 +116,11 @@ def facts(groups: Sequence[Group], *, share: float = 0.7, refusal: str = REFUSAL
         supported = sum(any(len(words & line) >= share * len(words) for line in lines) for words in sentences)
         return len(sentences), supported, int(refuses.search(answer) is not None)
 
-    told = {member.id: counts(member) for member in _members(groups)}
     names = ("facts", "supported", "refused")
-    columns = {
-        name: _of_episodes(groups, name, lambda member, index=index: told[member.id][index], 0).columns[name]
-        for index, name in enumerate(names)
-    }
+    columns: dict[str, dict[Place, Extra]] = {name: {} for name in names}
+    for member in _members(groups):
+        for name, count in zip(names, counts(member), strict=True):
+            columns[name] |= {(member.id, number): count for number in range(len(member.turns))}
     return Notes(columns, dict.fromkeys(names, 0))
 
 
