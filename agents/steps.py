@@ -15,10 +15,12 @@ from turncredit.credit import Steps
 from turncredit.registry import suggest
 
 Anchor = Literal["state", "observation", "history"]
-COLUMNS = (*FILLED, "logprob")
+COLUMNS = (*FILLED, "logprob", "unfinished")
 """The columns that `steps_of` fills in by itself; environments and samplers add others as extras."""
 FOREST = ("tree", "parent", "forked", "fork_turn")
 """Those that it fills in where episodes are forked."""
+CUT = ("truncated", "turns", "tokens")
+"""Ends of episodes that would have gone on: at a limit of the environment, of the agent, or of the context."""
 SOURCE, TEACHER = "source", 2
 """The one that it fills in where another model played some episodes: this number for theirs, 0 for the policy's."""
 
@@ -41,11 +43,11 @@ def steps_of(
 
     Returns:
         Steps with the columns of `COLUMNS` (tokens: number of sampled tokens; logprob: their mean; action: None for an
-        answer that could not be parsed), and one column for every name in `Turn.extras`. If there are forks, those of
-        `FOREST` as well: tree (id of the trajectory without a parent that the row's descends from), parent (the turn
-        that the row follows, as the trajectory that sampled it and its number; equal for turns with one past, and empty
-        for the first turn), forked (1 for a fork, else 0) and fork_turn (the first turn that the row's trajectory
-        sampled itself, at least in part; 0 without a parent).
+        answer that could not be parsed; unfinished: whether the episode ended as one of `CUT`), and one column for
+        every name in `Turn.extras`. If there are forks, those of `FOREST` as well: tree (id of the trajectory without a
+        parent that the row's descends from), parent (the turn that the row follows, as the trajectory that sampled it
+        and its number; equal for turns with one past, and empty for the first turn), forked (1 for a fork, else 0) and
+        fork_turn (the first turn that the row's trajectory sampled itself, at least in part; 0 without a parent).
 
     Raises:
         StepsError: the anchor is unknown, or some turns lack an extra column that others have, and not `only_common`.
@@ -73,7 +75,11 @@ def steps_of(
         next_state=[key for keys in anchors for key in keys[1:]],
         valid=[turn.valid for turn in turns],
         tokens=[len(turn.response) for turn in turns],
-        **{"logprob": [sum(turn.logprobs) / max(1, len(turn.logprobs)) for turn in turns], **extras},
+        **{
+            "logprob": [sum(turn.logprobs) / max(1, len(turn.logprobs)) for turn in turns],
+            "unfinished": [trajectory.stop in CUT for _, trajectory in played for _ in trajectory.turns],
+            **extras,
+        },
     )
 
 
@@ -102,7 +108,7 @@ def _extras(turns: Sequence[Turn], only_common: bool) -> dict[str, list[Extra]]:
     counts = Counter(name for turn in turns for name in turn.extras)
     names = [name for name, count in counts.items() if count == len(turns) or not only_common]
     for name in names:
-        if name in COLUMNS and name != "logprob":
+        if name in FILLED:
             raise StepsError(f'info["extras"] must not contain {name!r}, which every turn has already')
         missing = len(turns) - counts[name]
         if missing:

@@ -54,6 +54,7 @@ COLUMNS = {
     "metric": Column("numbers", "one or more numbers by which a rule sorts or weights turns"),
     "label": Column("key", "key of the answer's class"),
     "unfinished": Column("flag", "True where the episode was cut, and would have gone on"),
+    "keep": Column("flag", "False where the turn is not trained on"),
     "duplicate_of_row": Column("integer", "row number of the original, for a row that is a copy"),
 }
 KEYS = tuple(name for name, column in COLUMNS.items() if column.kind == "key")

@@ -132,6 +132,8 @@ def without_copies(
 ) -> Advantages:
     """Return the estimate of the rows that are not copies, and give each copy the advantage of its original.
 
+    Rows whose column `keep` is False count in the estimate, and are not trained on.
+
     Args:
         steps: the table, with or without copies. Without rows, `estimate` is not called.
         estimate: the credit rule with its options bound.
@@ -141,11 +143,15 @@ def without_copies(
     need(steps, "a credit rule")
     if not len(steps):
         return Advantages.of(steps, np.zeros(0), state=state)
-    if with_copies:
-        return estimate(steps)
-    if not steps.has_copies:
-        return estimate(steps)
+    if with_copies or not steps.has_copies:
+        return _kept(steps, estimate)
     originals = np.flatnonzero(steps.source == np.arange(len(steps)))
     place = np.zeros(len(steps), dtype=np.int64)
     place[originals] = np.arange(len(originals))
-    return estimate(steps.take(originals)).take(place[steps.source])
+    return _kept(steps.take(originals), estimate).take(place[steps.source])
+
+
+def _kept(steps: Steps, estimate: Callable[[Steps], Advantages]) -> Advantages:
+    """Return the estimate of a table, without the rows that it says not to train on."""
+    result = estimate(steps)
+    return replace(result, keep=result.keep & steps.column("keep")) if "keep" in steps else result

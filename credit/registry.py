@@ -81,9 +81,12 @@ class CreditRule(Method):
 
     Args:
         needs: the columns that it needs beside task, trajectory, turn and reward.
+        binary: the options with which scores above its option `threshold` are right and all others wrong, however far
+            from it they are: {} for any; None for a rule that compares scores.
     """
 
     needs: tuple[str, ...] = ()
+    binary: Mapping[str, object] | None = None
 
     def __call__(self, steps: Steps, **options: Any) -> Advantages:
         """Return the advantages of a table."""
@@ -94,6 +97,13 @@ class CreditRule(Method):
     def options(self) -> Mapping[str, Any]:
         """The options by name, with their defaults (`inspect.Parameter.empty` without one)."""
         return {name: default for name, default in list(self.parameters.items())[1:] if name not in (MEMORY, RANDOM)}
+
+    @property
+    def threshold(self) -> float | None:
+        """The score above which an episode is right, and up to which it is wrong; None for a rule that compares."""
+        if self.binary is None or any(self.options[name] != value for name, value in self.binary.items()):
+            return None
+        return float(self.options["threshold"])
 
     def missing(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that the rule needs with its options, beside those that a table has.

@@ -6,6 +6,7 @@ from turncredit.credit.outcome.lite_ppo import lite_ppo
 from turncredit.credit.outcome.mc_grpo import mc_grpo
 from turncredit.credit.outcome.ngrpo import ngrpo
 from turncredit.credit.outcome.opo import opo
+from turncredit.credit.outcome.raw import raw
 from turncredit.credit.outcome.reinforce_pp import reinforce_pp, reinforce_pp_baseline
 from turncredit.credit.outcome.remax import remax
 from turncredit.credit.outcome.rloo import rloo
@@ -19,6 +20,7 @@ __all__ = [
     "mc_grpo",
     "ngrpo",
     "opo",
+    "raw",
     "reinforce_pp",
     "reinforce_pp_baseline",
     "remax",
@@ -51,6 +53,8 @@ RULES = (
                "The outcome relative to the median; for small groups with one extra episode sampled.", mc_grpo),
     CreditRule("ngrpo", "Negative-enhanced GRPO", "2509.18851", "reference code",
                "GRPO with one imaginary perfect episode per group, so that all-failed groups still learn.", ngrpo),
+    CreditRule("raw", "The reward as the advantage (BRPO)", "2506.00103", "our reading",
+               "Rewards that are advantages already, with 0 for neither good nor bad, such as preferences.", raw),
     CreditRule("taught", "Baseline of the policy's episodes (AMPO, RL-PLUS)", "2510.02227", "paper",
                "Other models play some episodes, which must not move the baseline.", taught, ("source",)),
 )  # fmt: skip

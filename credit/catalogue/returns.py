@@ -16,7 +16,7 @@ __all__ = ["archer", "gae", "hcapo", "loop", "mapo_dialogue", "mt_grpo", "ppr_re
 RULES = (
     CreditRule("hcapo", "Hindsight Credit Assignment Policy Optimization", "2603.08754", "our reading",
                "Outcome plus returns weighted by what the policy, told the end, finds likely; states need not recur.",
-               hcapo, ("hindsight",)),
+               hcapo, ("hindsight",), binary={"protect": True}),
     CreditRule("gae", "Generalized Advantage Estimation over turns", "1506.02438", "paper",
                "Generalised advantages from a critic that values the state before each turn.", gae, ("value",)),
     CreditRule("trloo", "Turn-level REINFORCE Leave-One-Out", "2602.05885", "reference code",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from turncredit.envs.errors import EnvError, NotReset, UnknownOption
-from turncredit.envs.info import Demonstrator, Info
+from turncredit.envs.info import EXTRAS, Demonstrator, Info
 from turncredit.envs.search.protocol import (
     FORMS,
     ActionFormat,
@@ -315,6 +315,7 @@ class SearchEnv(SavableEnv):
             "score": self._rule.score(record) if over else 0.0,
             "won": over and self._rule.right(record),
             "task_type": record.question.kind,
+            EXTRAS: {"entities": record.entity_share},
         }
         if over:
             info["reward_parts"] = record.parts()

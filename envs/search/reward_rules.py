@@ -55,15 +55,19 @@ class EpisodeRecord:
         """Whether the answer matches a right one exactly."""
         return rewards.exact_match(self.answer, self.question.answers)
 
+    @property
+    def entity_share(self) -> float:
+        """Share of the question's entities that the thoughts so far have named; 0 for a question without any."""
+        return rewards.entity_share("\n".join(self.thoughts), self.question.entities)
+
     def parts(self) -> dict[str, Any]:
         """Return the inputs of all reward functions, named like their parameters."""
-        thoughts = "\n".join(self.thoughts)
         return {
             "correct": self.correct,
             "contains": rewards.contains(self.answer, self.question.answers),
             "f1": rewards.f1(self.answer, self.question.answers),
             "calls": self.searches,
-            "entity_share": rewards.entity_share(thoughts, self.question.entities),
+            "entity_share": self.entity_share,
             "formed": self.formed,
             "well_formed": rewards.well_formed("".join(self.texts)),
             "retrieved": self.retrieved,

@@ -133,3 +133,11 @@ def test_readers_may_leave_out_a_column_that_only_some_turns_have():
     assert names(steps, "role") == ["cook", "cook"]
     assert "imitated" not in steps.extra
     assert "imitated" in steps_of([Group("wash", (marked,))], only_common=True).extra
+
+
+@pytest.mark.parametrize(
+    ("stop", "unfinished"), [("terminated", False), ("truncated", True), ("turns", True), ("tokens", True)]
+)
+def test_an_episode_is_unfinished_where_a_limit_ended_it(stop, unfinished):
+    played = play("one", [turn("a", "A"), turn("b", "B")], stop=stop)
+    assert steps_of([Group("wash", (played,))]).column("unfinished").tolist() == [unfinished] * 2

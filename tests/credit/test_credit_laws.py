@@ -132,7 +132,7 @@ def test_values(name, seed):
 
 
 ABSOLUTE = {  # have a baseline that is not the group's: a critic, a memory, an imaginary episode, a greedy one
-    "archer", "arpo_replay", "gae", "ppr_renorm", "psr_nsr", "remax", "spo_segment", "spo_single_stream",
+    "archer", "arpo_replay", "gae", "ppr_renorm", "psr_nsr", "raw", "remax", "spo_segment", "spo_single_stream",
     "v05", "vine",
 }  # fmt: skip
 OWN_TURNS = {"graft", "mapo_dialogue", "mars", "reinforce_pp", "rtmc", "seeupo"}  # tell turns of one episode apart
@@ -216,7 +216,7 @@ def scaled(row: dict[str, Any], factor: float) -> dict[str, Any]:
     return {**row, **columns, "multi": [factor * reward for reward in row["multi"]], "valid": True}
 
 
-LINEAR = ["dr_grpo", "rloo", "opo", "remax", "trloo", "gae", "vine", "bpo"]  # and any rule with scale="none"
+LINEAR = ["dr_grpo", "rloo", "raw", "opo", "remax", "trloo", "gae", "vine", "bpo"]  # and any rule with scale="none"
 CANCELS = [
     "grpo",
     "gigpo",

@@ -24,7 +24,7 @@ def test_every_column_of_the_interface_is_carried():
     values = {
         "state": "s", "action": "a", "next_state": "s", "valid": True, "tokens": 7, "role": "planner", "tree": 1,
         "parent": None, "value": 0.5, "entropy": 0.1, "logprob": -2.0, "hindsight": -1.0, "multi": [1.0, 2.0],
-        "metric": [3.0], "label": 4, "unfinished": True, "forked": 1, "fork_turn": 2, "source": 0,
+        "metric": [3.0], "label": 4, "unfinished": True, "keep": False, "forked": 1, "fork_turn": 2, "source": 0,
     }  # fmt: skip
     steps = Steps.from_rows([{**ROW, **values}, {**ROW, **values, "turn": 1}])
     assert set(steps.columns) == set(COLUMNS) - {"duplicate_of_row"}

@@ -16,6 +16,7 @@ from turncredit.agents.steps import COLUMNS, steps_of
 from turncredit.credit import rules
 from turncredit.envs import register
 from turncredit.training import ConfigError, Run, train
+from turncredit.training.credit_by_part import credit_by_part
 from turncredit.training.hindsight import COLUMN as HINDSIGHT
 from turncredit.training.parts import prepare
 
@@ -143,3 +144,42 @@ def test_columns_that_only_some_turns_have_are_refused_by_name():
         steps_of([Group(with_role.task, (with_role, without))])
     with pytest.raises(StepsError, match="must not contain 'reward'"):
         steps_of([Group(with_role.task, (trajectory([replace(first, extras={"reward": 1.0})]),))])
+
+
+class Ending(Reporting):
+    """The corridor, which ends by itself at its first action where the key lies in an odd room."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        text, reward, terminated, truncated, info = super().step(action)
+        self._over = terminated or int(self._task[-1]) % 2 == 1
+        return text, reward, self._over, truncated, info
+
+
+register("toys/Ending-v0", f"{__name__}:Ending")
+
+
+def test_an_episode_that_a_limit_ended_bootstraps_in_a_run(tmp_path, policy, monkeypatch):
+    """gamma = 1/2, lam = 0: A = r + V' / 2 - V, and V' after the last turn is its own V where the episode was cut."""
+    seen = []
+
+    def recorded(rule, steps, parts, **options):
+        seen.append((steps, credit_by_part(rule, steps, parts, **options)))
+        return seen[-1][1]
+
+    monkeypatch.setattr("turncredit.training.credit_assignment.credit_by_part", recorded)
+    options = "credit.options={bootstrap='last', gamma=0.5, lam=0.0, invalid_penalty=0.0}"
+    train(run_of(tmp_path, policy, "credit.method=gae", options, 'env.id="toys/Ending-v0"', "agent.max_turns=4"))
+    ((steps, result),) = seen
+    names, value = steps.ids("trajectory"), steps.column("value")
+    acted = {name for name, action in zip(names, steps.ids("action"), strict=True) if action is not None}
+    odd = {name for name, task in zip(names, steps.ids("task"), strict=True) if int(task[-1]) % 2}
+    won = {name for name, reward in zip(names, steps.reward, strict=True) if reward}
+    whole = (acted & odd) | won
+    assert whole
+    assert set(names) - whole
+    for row, (name, turn) in enumerate(zip(names.tolist(), steps.turn.tolist(), strict=True)):
+        cut = name not in whole
+        following = (names == name) & (steps.turn == turn + 1)
+        after = float(value[following][0]) if following.any() else cut * value[row]
+        assert result.values[row] == pytest.approx(steps.reward[row] + 0.5 * after - value[row])
+        assert bool(steps.column("unfinished")[row]) == cut

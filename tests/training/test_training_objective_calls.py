@@ -138,7 +138,8 @@ def _stays_a_number_with_probabilities_of_zero(name, terms, where):
 def test_terms_at_the_extremes(estimator, correction):
     new, old, advantages, mask, more = _batch(torch.float32)
     more |= {"ref": old + HUGE, "rollout": (old - HUGE).masked_fill(mask & (advantages > 1.0), -math.inf)}
-    _checked("ppo_clip", new, old, advantages, mask, more, kl=0.1, kl_estimator=estimator, correction=correction)
+    terms = {"kl": 0.1, "kl_estimator": estimator, "kl_corrected": estimator == "k1", "correction": correction}
+    _checked("ppo_clip", new, old, advantages, mask, more, **terms)
 
 
 @pytest.mark.parametrize("name", objectives())

@@ -57,7 +57,9 @@ def test_everything_at_once_is_done_and_resumes_to_the_same_weights(tmp_path):
 def test_the_divergence_in_the_reward_changes_what_is_learned(tmp_path):
     """At the second iteration, that is; at the first the policy is the reference."""
     plain = make_run(tmp_path / "plain", *SHORT)
-    held = make_run(tmp_path / "held", *SHORT, "objective.kl=50.0", 'objective.kl.where="reward"')
+    held = make_run(
+        tmp_path / "held", *SHORT, "objective.kl=50.0", 'objective.kl.where="reward"', "objective.kl.estimator=k1"
+    )
     for run in (plain, held):
         train(run)
     assert_same_weights(weights(tmp_path / "plain", 0), weights(tmp_path / "held", 0))
@@ -97,7 +99,7 @@ def test_the_keys_of_the_section_are_what_they_say():
     assert (dict(objective.options), objective.mode, objective.together) == ({}, "seq-mean-token-mean", "sequence")
     objective, _ = _objective("objective.name=gspo", "objective.sequence=turn", "objective.options.clip_low=0.01")
     assert (objective.options, objective.together) == ({"clip_low": 0.01}, "turn")
-    objective, control = _objective("objective.kl=0.1", "objective.kl.where=reward", "objective.kl.estimator=k2")
+    objective, control = _objective("objective.kl=0.1", "objective.kl.where=reward", "objective.kl.estimator=k1")
     assert (objective.kl, objective.needs_reference) == (0.0, False)
     assert control.kl_in_reward
     assert control.first() == {"kl": 0.1, "entropy": 0.0}
@@ -148,7 +150,12 @@ def test_every_objective_can_be_chosen(name):
         (["objective.kl.target=0.1"], "objective.kl.target has no effect"),
         (["objective.kl=0.1", "objective.kl.horizon=9.0"], "objective.kl.horizon has no effect"),
         (
-            ["objective.kl=0.1", "objective.kl.where=reward", "objective.kl.corrected=true"],
+            [
+                "objective.kl=0.1",
+                "objective.kl.where=reward",
+                "objective.kl.estimator=k1",
+                "objective.kl.corrected=true",
+            ],
             r"kl\.corrected has no effect",
         ),
         (

@@ -176,10 +176,12 @@ class KLSection(AbbreviatedSection):
     coefficient: float = Field(default=0.0, ge=0, description="Coefficient of the KL term; 0: none.")
     estimator: str = Field(default="k3", description="KL estimator: k1, k2, k3, k3+ or k3-unbounded.")
     where: Literal["loss", "reward"] = Field(
-        default="loss", description="Add the KL term to the loss, or subtract it from the reward of each turn."
+        default="loss",
+        description='Add the KL term to the loss, or subtract it from the reward of each turn (estimator = "k1").',
     )
     corrected: bool = Field(
-        default=False, description="Weight the KL term in the loss by the importance ratio of the old policy."
+        default=False,
+        description="Weight the KL term in the loss by the importance ratio to the policy that sampled the tokens.",
     )
     target: float = Field(
         default=0.0, ge=0, description="Adapt the coefficient towards this divergence (nats per token); 0: keep it."

@@ -7,9 +7,10 @@ from turncredit.registry import suggest
 from turncredit.training.errors import ConfigError
 
 KL_ESTIMATORS: dict[str, str] = {
-    "k1": "n - f: unbiased; not useful as a loss, since its expected gradient on policy is zero",
+    "k1": "n - f: unbiased; for the reward, or corrected, since its own gradient is zero in expectation",
     "k2": "(n - f)^2 / 2: correct gradient on policy, biased value",
-    "k3": "exp(f - n) - (f - n) - 1: unbiased, never negative; clipped at 10, as in verl",
+    "k3": "exp(f - n) - (f - n) - 1: unbiased, never negative; clipped at 10, as in verl; its gradient on policy is "
+    "that of KL(reference || policy)",
     "k3+": "value of k3, gradient of k2",
     "k3-unbounded": "k3 without a bound, as in the GRPO paper and TRL",
 }
@@ -49,16 +50,29 @@ def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
     return third if estimator == "k3" else square + (third - square).detach()
 
 
+def check_kl(estimator: str, corrected: bool) -> None:
+    """Refuse an estimator that does nothing as a loss.
+
+    Raises:
+        ConfigError: it is k1 without a correction.
+    """
+    if estimator == "k1" and not corrected:
+        raise ConfigError(
+            "the KL estimator k1 has an expected gradient of zero as a loss: use another one, such as k2 or k3+, set "
+            'objective.kl.corrected = true, or subtract it from the reward (objective.kl.where = "reward")'
+        )
+
+
 def corrected_kl(logprobs: Tensor, reference: Tensor, log_ratio: Tensor, estimator: str = "k3") -> Tensor:
     """Return the estimate of `kl` for tokens of an older policy, whose expected gradient is that of the divergence.
 
-    It is the estimate times the ratio exp(n - o). The gradient of k1 and k3 is right with that of the ratio, since the
+    It is the estimate times the ratio exp(n - b). The gradient of k1 and k3 is right with that of the ratio, since the
     expectation of their value is the divergence; that of k2 and k3+ is right by itself, so there the ratio is constant.
 
     Args:
         logprobs: float [...], n, log-probabilities under the policy (carries gradient).
         reference: float [...], f, log-probabilities under the reference.
-        log_ratio: float [...], n - o, with o under the policy that sampled the tokens.
+        log_ratio: float [...], n - b, with b under the policy that sampled the tokens.
         estimator: a key of KL_ESTIMATORS.
 
     Returns:

@@ -67,6 +67,11 @@ class Objective(Terms):
                 raise ConfigError(f"objective.correction has no option {bound!r}{suggest(bound, ('low', 'high'))}")
             terms[f"correction_{bound}"] = value
         objective = cls(name=section.name, options=section.options, correction=name, **terms)
+        if section.kl.coefficient and section.kl.where == "reward" and section.kl.estimator != "k1":
+            raise ConfigError(
+                f"objective.kl.estimator = {section.kl.estimator!r} does not lead to the reference as a reward, since "
+                'its policy gradient is not that of the divergence: set it to "k1"'
+            )
         if objective.needs_rollout and section.old_logprobs != "recomputed":
             source = f"objective.correction {name!r}" if name else f"objective {section.name!r}"
             raise ConfigError(

@@ -3,6 +3,7 @@
 from turncredit.training.objectives.aggregate import AGGREGATIONS
 from turncredit.training.objectives.catalogue import objectives
 from turncredit.training.objectives.correction import CORRECTIONS
+from turncredit.training.objectives.kl import KL_ESTIMATORS
 
 
 def tables() -> dict[str, str]:
@@ -17,7 +18,9 @@ def tables() -> dict[str, str]:
     factors = [
         f"- `{name}`: {info.about}; default bounds {info.low:g} and {info.high:g}" for name, info in CORRECTIONS.items()
     ]
-    return {"methods": "\n".join(methods), "aggregations": "\n".join(ways), "corrections": "\n".join(factors)}
+    estimators = [f"- `{name}`: {text}" for name, text in KL_ESTIMATORS.items()]
+    parts = {"methods": methods, "aggregations": ways, "corrections": factors, "estimators": estimators}
+    return {name: "\n".join(lines) for name, lines in parts.items()}
 
 
 def _short(value: object) -> str:

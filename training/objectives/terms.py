@@ -16,7 +16,7 @@ from turncredit.training.errors import ConfigError
 from turncredit.training.objectives.aggregate import AGGREGATIONS
 from turncredit.training.objectives.clipping import Losses
 from turncredit.training.objectives.correction import CORRECTIONS, bounds, corrections
-from turncredit.training.objectives.kl import KL_ESTIMATORS, corrected_kl, kl
+from turncredit.training.objectives.kl import KL_ESTIMATORS, check_kl, corrected_kl, kl
 from turncredit.training.objectives.likelihood import likelihood_drop
 from turncredit.training.objectives.tokens import Tokens
 
@@ -34,7 +34,8 @@ class Terms:
         norm: divisor of aggregations with "norm", in tokens.
         kl: coefficient of the KL divergence from the reference; 0 for none.
         kl_estimator: a key of KL_ESTIMATORS.
-        kl_corrected: correct the KL term for tokens that are sampled from the old policy; see `corrected_kl`.
+        kl_corrected: correct the KL term for tokens that another policy sampled: the rollout's, where there are its
+            log-probabilities, else the old one; see `corrected_kl`.
         entropy: coefficient of the entropy bonus; 0 for none.
         entropy_target: nats; there is a bonus only while the mean entropy is at most this; 0: always.
         correction: a key of CORRECTIONS, a factor of the loss for the mismatch between sampling engine and learner;
@@ -82,6 +83,8 @@ class Terms:
             raise ConfigError(f"objective.aggregation.norm must be > 0, got {self.norm}")
         if not isinstance(self.kl_corrected, bool):
             raise ConfigError(f"objective.kl.corrected must be true or false, got {self.kl_corrected!r}")
+        if self.kl:
+            check_kl(self.kl_estimator, self.kl_corrected)
 
     @property
     def scope(self) -> Scope:
@@ -142,7 +145,7 @@ def whole_loss(
         stats["kl"] = divergence.detach().sum()
         if terms.kl:
             if terms.kl_corrected:
-                divergence = corrected_kl(tokens.new, tokens.ref, tokens.log_ratio, terms.kl_estimator)
+                divergence = corrected_kl(tokens.new, tokens.ref, tokens.sampled_log_ratio, terms.kl_estimator)
             loss = loss + terms.kl * (weights * divergence).sum()
     elif terms.kl:
         raise ValueError("the KL term needs reference log-probabilities")

@@ -77,6 +77,11 @@ class Tokens:
         """float [M], d = n - o, the logarithm of the importance ratio, nats, clamped to [-20, 20]."""
         return (self.new - self.old).clamp(-LARGEST, LARGEST)
 
+    @property
+    def sampled_log_ratio(self) -> Tensor:
+        """float [M], n - b, nats, clamped likewise; n - o where the old policy sampled the tokens."""
+        return (self.new - (self.old if self.rollout is None else self.rollout)).clamp(-LARGEST, LARGEST)
+
     def need(self, name: str) -> Tensor:
         """Return an optional column.
 

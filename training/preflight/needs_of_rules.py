@@ -5,27 +5,72 @@ from contextlib import closing
 
 from turncredit.agents.steps import COLUMNS, FOREST, SOURCE
 from turncredit.credit.registry import get as get_credit_rule
-from turncredit.envs import maker, parts_of
-from turncredit.envs.info import EXTRAS, Environment
+from turncredit.envs import EnvError, NoExpert, maker, parts_of
+from turncredit.envs.info import EXTRAS, NO_FORKS, Environment
 from turncredit.training.config.run import Run
 from turncredit.training.forest.fork_values import COLUMNS as VALUES
+from turncredit.training.preflight.column_sources import choices
 from turncredit.training.sampling.applied_rewards import OUTCOME
+from turncredit.training.sampling.forest_growth import Forest
 from turncredit.training.sampling.sampling_rules import SamplingRules
 
-__all__ = ["has_expert", "missing_columns", "missing_for_rewards", "opened", "replaying", "showing_plans"]
+__all__ = [
+    "cannot_fork",
+    "filled_columns",
+    "has_expert",
+    "lacks_expert",
+    "lacks_forks",
+    "missing_columns",
+    "missing_for_groups",
+    "missing_for_rewards",
+    "opened",
+    "replaying",
+    "showing_plans",
+    "unfilled",
+]
 
 
 def missing_columns(run: Run) -> list[str]:
     """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
     rule = get_credit_rule(run.credit.method, **run.credit.options)
-    return _not_reported(run, rule.missing(_filled(run)))
+    return _not_reported(run, rule.missing(filled_columns(run)))
 
 
 def missing_for_rewards(run: Run) -> dict[str, list[str]]:
     """Return the columns that reward rules need and nothing provides, by the name of the rule."""
-    filled = {*_filled(run), OUTCOME}
+    filled = {*filled_columns(run), OUTCOME}
     missing = {rule.name: _not_reported(run, sorted(set(rule.needs) - filled)) for rule in _rules(run).rewards}
     return {name: columns for name, columns in missing.items() if columns}
+
+
+def missing_for_groups(run: Run) -> dict[str, str]:
+    """Return the column by which a group rule chooses members and which the environment does not report, by its name.
+
+    Groups are complete before annotators see them.
+    """
+    named = {rule.name: str(rule.options["score"]) for rule in _rules(run).groups if rule.options.get("score")}
+    return {name: column for name, column in named.items() if _not_reported(run, [column])}
+
+
+def unfilled(run: Run) -> str:
+    """Return the sentence that says which columns a run's rules need that nothing fills, and what could; or nothing."""
+    if columns := missing_columns(run):
+        return (
+            f"credit.method {run.credit.method!r} needs {', '.join(map(repr, columns))} for every turn, which "
+            f'{run.env.id} does not provide; reset() returns the defaults of all turns in info["extras"], and step() '
+            f"the values of one turn{choices(columns)}"
+        )
+    of_rewards = (
+        f"the reward rule {name!r} needs {', '.join(map(repr, columns))} for every turn, which {run.env.id} does not "
+        f"provide{choices(columns)}"
+        for name, columns in missing_for_rewards(run).items()
+    )
+    of_groups = (
+        f"the group rule {name!r} chooses members by the column {column!r}, which {run.env.id} does not report in "
+        'info["extras"], and which annotators would fill too late; its option `score` names another one'
+        for name, column in missing_for_groups(run).items()
+    )
+    return "; ".join([*of_rewards, *of_groups])
 
 
 def _not_reported(run: Run, needs: Sequence[str]) -> list[str]:
@@ -33,10 +78,10 @@ def _not_reported(run: Run, needs: Sequence[str]) -> list[str]:
     if not needs:
         return []
     columns = [set(env.reset(seed=0)[1].get(EXTRAS) or ()) for env in opened(run, run.env.arguments())]
-    return [repr(name) for name in needs if any(name not in provided for provided in columns)]
+    return [name for name in needs if any(name not in provided for provided in columns)]
 
 
-def _filled(run: Run) -> set[str]:
+def filled_columns(run: Run) -> set[str]:
     """Return the columns that every environment's turns have in a run."""
     forks = run.train.forks
     forked = forks.where or run.sampling.groups
@@ -63,6 +108,38 @@ def replaying(run: Run) -> str:
 def has_expert(run: Run) -> bool:
     """Whether the environment, which is opened then, can plan."""
     return all(getattr(env.unwrapped, "plan", None) is not None for env in opened(run, run.env.arguments()))
+
+
+def lacks_forks(run: Run) -> bool:
+    """Whether all episodes of a group begin with a reset though a rule says where to fork."""
+    forest = Forest.of(run.train)
+    return forest is not None and forest.roots >= forest.size
+
+
+def lacks_expert(run: Run) -> bool:
+    """Whether a rule of where to fork asks an expert that the environment, which is opened then, does not have."""
+    forest = Forest.of(run.train)
+    if forest is None or forest.rule.options.get("by") != "expert":
+        return False
+    return any(_has_no_plan(env) for env in opened(run, run.env.arguments()))
+
+
+def _has_no_plan(env: Environment) -> bool:
+    """Whether an environment has no expert."""
+    env.reset(seed=0)
+    try:
+        env.get_wrapper_attr("plan")()
+    except (AttributeError, NoExpert):
+        return True
+    except EnvError:  # no plan for this task, which says nothing about others
+        return False
+    return False
+
+
+def cannot_fork(run: Run) -> str:
+    """Return why the environment, which is opened then, cannot begin in the middle of an episode; else nothing."""
+    reasons = [str(env.metadata.get(NO_FORKS, "")) for env in opened(run, run.env.arguments())]
+    return next(filter(None, reasons), "")
 
 
 def opened(run: Run, kwargs: Mapping[str, object]) -> Iterator[Environment]:

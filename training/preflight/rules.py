@@ -9,8 +9,8 @@ from pathlib import Path
 
 from turncredit.agents.cluster.checks import check_address, own_cores, require_ray
 from turncredit.agents.samplers.base import MODEL_FREE
-from turncredit.envs import EnvError, NoExpert, demonstrators
-from turncredit.envs.info import ADMISSIBLE, NO_FORKS, Environment
+from turncredit.envs import demonstrators
+from turncredit.envs.info import ADMISSIBLE
 from turncredit.registry import suggest
 from turncredit.training.config.demonstrators import plays
 from turncredit.training.config.run import Run
@@ -19,14 +19,16 @@ from turncredit.training.learner.policy import device_of
 from turncredit.training.objectives import Objective, objectives
 from turncredit.training.preflight.effects import set_without_effect, without_effect
 from turncredit.training.preflight.needs_of_rules import (
+    cannot_fork,
     has_expert,
-    missing_columns,
-    missing_for_rewards,
+    lacks_expert,
+    lacks_forks,
     opened,
     replaying,
     showing_plans,
+    unfilled,
 )
-from turncredit.training.sampling.forest_growth import Forest
+from turncredit.training.preflight.right_or_wrong import thresholds_behind_grades, why_not
 from turncredit.training.sampling_parts import OTHER_PARENTS
 from turncredit.training.stages import check_stages, stage_runs
 
@@ -131,38 +133,6 @@ def _cannot_list_actions(run: Run) -> bool:
 def _replaying(broken: Callable[[Run], bool], reason: str) -> Rule:
     """Return a rule for runs that replay the experts of tokens."""
     return Rule(lambda run: run.train.routing_replay and broken(run), f"train.routing_replay: {reason}")
-
-
-def _lacks_forks(run: Run) -> bool:
-    """Whether all episodes of a group begin with a reset though a rule says where to fork."""
-    forest = Forest.of(run.train)
-    return forest is not None and forest.roots >= forest.size
-
-
-def _lacks_expert(run: Run) -> bool:
-    """Whether a rule of where to fork asks an expert that the environment, which is opened then, does not have."""
-    forest = Forest.of(run.train)
-    if forest is None or forest.rule.options.get("by") != "expert":
-        return False
-    return any(_has_no_plan(env) for env in opened(run, run.env.arguments()))
-
-
-def _has_no_plan(env: Environment) -> bool:
-    """Whether an environment has no expert."""
-    env.reset(seed=0)
-    try:
-        env.get_wrapper_attr("plan")()
-    except (AttributeError, NoExpert):
-        return True
-    except EnvError:  # no plan for this task, which says nothing about others
-        return False
-    return False
-
-
-def _cannot_fork(run: Run) -> str:
-    """Return why the environment, which is opened then, cannot begin in the middle of an episode; else nothing."""
-    reasons = [str(env.metadata.get(NO_FORKS, "")) for env in opened(run, run.env.arguments())]
-    return next(filter(None, reasons), "")
 
 
 def _forking(holds: Callable[[Run], bool], sentence: str | Callable[[Run], str]) -> Rule:
@@ -299,7 +269,7 @@ RULES: tuple[Rule, ...] = (
         "train.staleness = 0 and train.staleness.spare_groups = 0",
     ),
     _forking(
-        _lacks_forks,
+        lacks_forks,
         "train.forks.roots = {run.train.forks.roots} of train.group_size = {run.train.group_size} episodes leave no "
         "fork; there must be at least one root and one fork",
     ),
@@ -317,30 +287,15 @@ RULES: tuple[Rule, ...] = (
         'credit.method "spo_segment" divides the weight of a shared turn by its paths; set train.forks.shared = "each"',
     ),
     _forking(
-        _lacks_expert,
+        lacks_expert,
         'train.forks.where with by = "expert" asks the expert of the environment, and {run.env.id} has none',
     ),
     _forking(
-        lambda run: bool(_cannot_fork(run)),
-        lambda run: (
-            f"train.forks needs an environment that can be forked, and {run.env.id} cannot: {_cannot_fork(run)}"
-        ),
+        lambda run: bool(cannot_fork(run)),
+        lambda run: f"train.forks needs an environment that can be forked, and {run.env.id} cannot: {cannot_fork(run)}",
     ),
-    Rule(
-        lambda run: bool(missing_columns(run)),
-        lambda run: (
-            f"credit.method {run.credit.method!r} needs {', '.join(missing_columns(run))} for every turn, which "
-            f'{run.env.id} does not provide; reset() returns the defaults of all turns in info["extras"], and step() '
-            "the values of one turn"
-        ),
-    ),
-    Rule(
-        lambda run: bool(missing_for_rewards(run)),
-        lambda run: "; ".join(
-            f"the reward rule {name!r} needs {', '.join(columns)} for every turn, which {run.env.id} does not provide"
-            for name, columns in missing_for_rewards(run).items()
-        ),
-    ),
+    Rule(lambda run: bool(unfilled(run)), unfilled),
+    Rule(lambda run: bool(thresholds_behind_grades(run)), why_not),
     Rule(
         lambda run: bool(run.train.forks.where) and bool(run.sampling.groups),
         "train.forks.where and sampling.groups both decide what else is played for a group: choose one of them",

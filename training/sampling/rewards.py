@@ -29,10 +29,13 @@ class RewardRule(SamplingRule):
 
     Args:
         needs: columns that it needs beside those that every table has.
+        divides: whether, with any options, an episode's new outcome is above 0.5 where it counts as right and at most
+            0.5 where it counts as wrong, if the environment's outcomes are 1 and 0.
     """
 
     GIVEN = frozenset({"iteration", "total"})
     needs: tuple[str, ...] = field(default=())
+    divides: bool = False
 
     def __call__(
         self, steps: Steps, *, iteration: int = 0, total: int = 1, state: object = None

@@ -18,7 +18,7 @@ from turncredit.envs.search.env import LONGEST_QUERY
 from turncredit.envs.search.sources import GeneratedQuestions, QuestionFiles
 from turncredit.tools.retrieval import Passage
 
-KEYS = {"task", "state", "admissible_actions", "free_actions", "valid", "score", "won", "task_type"}
+KEYS = {"task", "state", "admissible_actions", "free_actions", "valid", "score", "won", "task_type", "extras"}
 Q2 = {"task": "q2"}
 
 

@@ -24,6 +24,7 @@ TURN = (
     "Rate how much the agent's last action helped with its task, from 0 (not at all) to {scale:g} (most). "
     "Answer with the number alone."
 )
+FIRST_RIGHT = "Was the first answer that the agent gave or tried already right?"
 PAIR = "Which agent did better? Answer with 1 or 2 alone."
 
 
@@ -124,6 +125,39 @@ async def pairwise(
         for turn in range(len(member.turns))
     }
     return Notes({column: values}, {column: 0})
+
+
+async def verdict(
+    groups: Sequence[Group],
+    *,
+    ask: Ask,
+    column: str = "first_right",
+    question: str = FIRST_RIGHT,
+    missing: int = 0,
+    max_tokens: int = 8,
+) -> Notes:
+    """Return a model's answer to a question about each episode: 1 for yes, 0 for no.
+
+    Args:
+        groups: the episodes.
+        ask: the model.
+        column: where the answers go.
+        question: what is asked; by default, whether the first answer was right.
+        missing: value without an answer that begins with yes or no.
+        max_tokens: of an answer.
+    """
+    check_number("missing", missing, 0, 1, whole=True)
+    check_number("max_tokens", max_tokens, 1, whole=True)
+    members = [member for group in groups for member in group.finished]
+    texts = [f"{transcript(member)}\n\n{question} Answer with yes or no alone." for member in members]
+    answers = await asyncio.gather(*(ask([{"role": "user", "content": text}], max_tokens=max_tokens) for text in texts))
+    values: dict[Place, int] = {}
+    for member, answer in zip(members, answers, strict=True):
+        word = re.match(r"\W*(yes|no)\b", answer or "", flags=re.IGNORECASE)
+        if word is not None:
+            value = int(word.group(1).lower() == "yes")
+            values |= {(member.id, turn): value for turn in range(len(member.turns))}
+    return Notes({column: values}, {column: missing})
 
 
 def number_in(answer: str, scale: float) -> float | None:

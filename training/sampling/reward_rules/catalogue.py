@@ -26,16 +26,16 @@ CATALOGUE: tuple[RewardRule, ...] = (
                "A penalty that grows toward the limit of length.", overlong, ("tokens",)),
     RewardRule("truncate", "Truncation only (DLER)", "2510.15110", "paper",
                "Nothing for episodes that reach the limit of length, and no other reward of length.",
-               truncate, ("tokens",)),
+               truncate, ("tokens",), divides=True),
     RewardRule("cosine", "Cosine reward of length", "2502.03373", "paper",
                "Short wins earn more than long ones; short losses are charged more than long ones.",
                cosine, ("tokens",)),
     RewardRule("l_grpo", "ConciseR, second stage", "2505.21178", "our reading",
                "Length counts only where the whole group wins.", l_grpo, ("tokens",)),
     RewardRule("budget", "Train Long, Think Short", "2508.08940", "our reading",
-               "A budget of length that shrinks during the run.", budget, ("tokens",)),
+               "A budget of length that shrinks during the run.", budget, ("tokens",), divides=True),
     RewardRule("dylr", "Dynamic length reward (VL-Cogito)", "2507.22607", "paper",
-               "Lost episodes are drawn to the length of the group's won ones.", dylr, ("tokens",)),
+               "Lost episodes are drawn to the length of the group's won ones.", dylr, ("tokens",), divides=True),
     RewardRule("tldr", "TLDR, length by the prompt's level", None, "our reading",
                "A penalty for more than the prompt allowed.", tldr, ("tokens", "length_budget")),
     # Several rewards.
@@ -47,13 +47,14 @@ CATALOGUE: tuple[RewardRule, ...] = (
                "Attackers and defenders: safety first, then the task.", advevo, ("role", "multi")),
     # Without labels.
     RewardRule("majority", "Majority vote (TTRL)", "2504.16084", "paper",
-               "No label is known: the group's most frequent answer counts as right.", majority, ("label",)),
+               "No label is known: the group's most frequent answer counts as right.",
+               majority, ("label",), divides=True),
     RewardRule("frequency", "Frequency of the answer (TTRV)", "2510.06783", "our reading",
                "No label is known: an answer is worth the share of the group that gave it.", frequency, ("label",)),
     RewardRule("con_rag", "Consistency over wordings (Con-RAG)", "2510.04392", "our reading",
                "The same answer to every wording of a question.", con_rag, ("answer", "wording", "question")),
     RewardRule("diversity", "Diversity of winners (MultiRole-R1)", "2507.20187", "our reading",
-               "A bonus for winners that are unlike the others.", diversity, ("metric",)),
+               "A bonus for winners that are unlike the others.", diversity, ("metric",), divides=True),
     # Judges.
     RewardRule("knowrl", "KnowRL", "2506.19807", "paper",
                "Wrong answers are worth more the more of their facts are supported.",
@@ -83,7 +84,8 @@ CATALOGUE: tuple[RewardRule, ...] = (
     RewardRule("reflection", "Reflection reward (SRPO)", "2506.01713", "our reading",
                "A second answer that mends a wrong first one is paid.", reflection, ("first_right",)),
     RewardRule("parallel", "Parallel-R1", "2509.07980", "our reading",
-               "In a part of the iterations, wins with a parallel block earn more.", parallel, ("parallel",)),
+               "In a part of the iterations, wins with a parallel block earn more.",
+               parallel, ("parallel",), divides=True),
 )  # fmt: skip
 
 for _rule in CATALOGUE:

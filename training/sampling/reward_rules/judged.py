@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from turncredit.credit.numerics import group_sums
@@ -42,19 +44,23 @@ def genrm_pairs(steps: Steps, *, largest: float = 0.6) -> Steps:
     """Return the table in which an episode earns 1 if a judge prefers it to the group's reference, else -1.
 
         r = preferred,  0 for the reference;   0 for all where |sum of r| / G > largest
+        keep = r is not 0: neither the reference nor a group of that kind is trained on
 
     Args:
         steps: the table; needs `preferred`: 1, -1, or 0 for the reference, one number a trajectory.
         largest: imbalance above which a group earns nothing.
 
     Source: Writing-Zero (BRPO), arXiv 2506.00103, by a note and a public reimplementation. There the reward is the
-    advantage: use a credit rule without baseline, such as `psr_nsr`.
+    advantage: the credit rule is `raw`.
     """
     check_number("largest", largest, 0.0, 1.0)
     episodes = Outcomes("genrm_pairs", steps)
     preferred = episodes.of("preferred")
     balance = np.abs(group_sums(episodes.task, preferred, episodes.groups)[episodes.task]) / episodes.size()
-    return episodes.paid(np.where(balance > largest + 1e-12, 0.0, preferred))
+    reward = np.where(balance > largest + 1e-12, 0.0, preferred)
+    paid = episodes.paid(reward)
+    keep = (reward != 0.0)[episodes.episodes.member]
+    return replace(paid, extra={**paid.extra, "keep": keep[paid.source]})
 
 
 def rlmt(steps: Steps) -> Steps:
@@ -114,7 +120,7 @@ def e_grpo(steps: Steps, *, share: float = 0.3, win: float = WIN) -> Steps:
         won:  1        lost:  share * g / (largest g of the group)        no valid answer:  0
 
     Args:
-        steps: the table; needs `entities`, the share of the question's entities named, one number a trajectory.
+        steps: the table; needs `entities`, the share of the question's entities named so far.
         share: reward of the lost episode that names most.
         win: outcome from which an episode counts as won.
 
@@ -123,7 +129,7 @@ def e_grpo(steps: Steps, *, share: float = 0.3, win: float = WIN) -> Steps:
     check_number("share", share, 0.0, 1.0)
     check_number("win", win)
     episodes = Outcomes("e_grpo", steps, win)
-    named = episodes.of("entities")
+    named = np.asarray(episodes.at_last("entities"), dtype=np.float64)
     _, largest = episodes.extremes(named)
     part = share * np.divide(named, largest, out=np.zeros(len(named)), where=largest > 0)
     if "valid" in steps:
