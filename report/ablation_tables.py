@@ -5,6 +5,7 @@ The input is the table of `turncredit.ablation.results`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -313,14 +314,18 @@ def _smoothed(series: Mapping[int, float], window: int) -> dict[int, float]:
 
 
 def _mean_curve(name: str, series: Sequence[Mapping[int, float]]) -> Curve:
-    """Return the mean over seeds at the iterations that all of them have, plus and minus its standard error."""
+    """Return the mean over seeds at the iterations that all of them have, plus and minus its standard error.
+
+    Where all seeds agree the error is unknown, and the ends are NaN: a gap in the band.
+    """
     from turncredit.evaluation.seed_statistics import Mean
 
     xs = sorted(set.intersection(*(set(values_of_seed) for values_of_seed in series)))
     means = [Mean.of([values_of_seed[x] for values_of_seed in series]) for x in xs]
     at, values = tuple(map(float, xs)), tuple(mean.value or 0.0 for mean in means)
-    if any(mean.error is None for mean in means):
+    errors = [math.nan if mean.error is None else mean.error for mean in means]
+    if all(map(math.isnan, errors)):
         return Curve(name, at, values)
-    low = tuple(max(0.0, value - (mean.error or 0.0)) for value, mean in zip(values, means, strict=True))
-    high = tuple(min(1.0, value + (mean.error or 0.0)) for value, mean in zip(values, means, strict=True))
+    low = tuple(error if math.isnan(error) else max(0.0, y - error) for y, error in zip(values, errors, strict=True))
+    high = tuple(error if math.isnan(error) else min(1.0, y + error) for y, error in zip(values, errors, strict=True))
     return Curve(name, at, values, low, high)

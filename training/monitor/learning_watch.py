@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from turncredit.evaluation.results import EvaluationSummary, Rate
@@ -79,7 +80,7 @@ class LearningWatch:
         parts = [key.removeprefix("success") for key in values if key.startswith("success/")] or [""]
         for part in parts:
             falls = self._falls.setdefault(part, SuccessFalls())
-            fall = falls.after(values[f"success{part}"], values.get(f"success_error{part}", 0.0))
+            fall = falls.after(values[f"success{part}"], values.get(f"success_error{part}", math.nan))
             self._warn(f"fall{part}", fall is not None, step, "" if fall is None else _of_fall(fall, part[1:]))
 
     def after_shared(self, step: int, values: Mapping[str, float], dtype: str) -> None:

@@ -195,20 +195,25 @@ def part_metrics(groups: Sequence[Group], parts: Sequence[str]) -> dict[str, flo
 
 
 def success_error(groups: Sequence[Group]) -> float:
-    """Return the standard error of the mean success, with groups as the units that were drawn; 0 with less than two.
+    """Return the standard error of the mean success, with groups as the units that were drawn; NaN where unknown.
 
     Forks and helped episodes do not count.
 
     The episodes of a group play one task and are alike, so they say less than as many of different tasks: with n_g
     episodes and w_g won ones in each of G groups, and p = sum w / sum n (a ratio estimate; Cochran 1977),
     se^2 = G / (G - 1) x sum (w_g - p n_g)^2 / (sum n_g)^2.
+
+    It is unknown with fewer than two groups, and where all groups won the same share: a sample without a spread does
+    not say how far off its mean may be.
     """
     whole = [[trajectory for trajectory in group.finished if trajectory.plain] for group in groups]
     pairs = [(len(done), sum(trajectory.won for trajectory in done)) for done in whole]
     counts, won = np.array([pair for pair in pairs if pair[0]], dtype=np.float64).reshape(-1, 2).T
     if len(counts) < 2:
-        return 0.0
+        return math.nan
     residuals = won - counts * won.sum() / counts.sum()
+    if np.abs(residuals).max() <= 1e-9:
+        return math.nan
     return float(np.sqrt(len(counts) / (len(counts) - 1) * (residuals**2).sum()) / counts.sum())
 
 
