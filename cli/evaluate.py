@@ -276,6 +276,11 @@ def print_result(result: EvaluationResult, size: str = "") -> None:
     outgrown = [row.error for row in result.rows if row.stop == "tokens"]
     if outgrown:
         warn(f"  {len(outgrown)} episodes outgrew the model's context; the first: {outgrown[0]}")
+    unreadable = [row.error for row in result.rows if row.stop == "answer"]
+    if unreadable:
+        warn(
+            f"  {len(unreadable)} episodes were lost by an answer that no model could read; the first: {unreadable[0]}"
+        )
 
 
 def _size(result: EvaluationResult) -> str:

@@ -97,6 +97,13 @@ def ablation_verdict(results: ResultTable) -> str:
     return " ".join(sentences)
 
 
+def left_out_note(results: ResultTable) -> str:
+    """Return a sentence about the evaluated episodes that failed, and so are in no rate; "" if there are none."""
+    arms = [("(warm start)", results["warm_start"]), *results["arms"].items()]
+    failed = [f"{arm['left_out']} of {name}" for name, arm in arms if arm.get("left_out")]
+    return f"Episodes that failed are in no rate: {', '.join(failed)}." if failed else ""
+
+
 def terminal_table(results: ResultTable) -> Table:
     """Return the main table for the terminal."""
     return plain_table([column.head for column in main_columns(results)], rows(results), left={0, 6})
@@ -146,6 +153,7 @@ def markdown(results: ResultTable, picture: str = "") -> str:
     parts.append("## Success after training, in per cent\n")
     parts.append(_explained(main_columns(results), rows(results)))
     parts.append(f"**{ablation_verdict(results)}**\n")
+    parts += [f"{note}\n"] if (note := left_out_note(results)) else []
     if results["comparisons"]:
         tests = [_tests(comparison) for comparison in results["comparisons"]]
         parts += ["## Tests\n", _explained(TESTS.values(), tests, TESTS_NOTE)]

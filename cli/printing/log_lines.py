@@ -57,6 +57,7 @@ _COLUMNS: Final[tuple[tuple[str, int, Callable[[Event], str]], ...]] = (
 """Name, width and text of each column between the iteration and the remarks."""
 _REMARKS: Final = (
     ("errors", "errors", count),
+    ("uncounted", "not counted", count),
     ("outgrown", "outgrown", count),
     ("skipped", "skipped", count),
     ("groups_dropped", "dropped", count),

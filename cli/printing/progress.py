@@ -64,12 +64,15 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("questions", "questions", count),
     ("questions_failed", "without an answer", count),
     ("errors", "errors", count),
+    ("uncounted", "not counted", count),
     ("outgrown", "outgrew the context", count),
     ("skipped", "non-finite updates", count),
 )
 """Key of an event, its label, and the format of its number."""
 
-PROBLEMS = frozenset({"groups_dropped", "errors", "outgrown", "skipped", "stale", "questions", "questions_failed"})
+PROBLEMS = frozenset(
+    {"groups_dropped", "errors", "uncounted", "outgrown", "skipped", "stale", "questions", "questions_failed"}
+)
 """Keys that are shown only when they are not zero."""
 
 NOTES = frozenset({"note", "warning"})

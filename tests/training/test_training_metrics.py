@@ -43,6 +43,7 @@ def test_play_by_hand():
     assert got == {
         "episodes": 3,
         "errors": 1,
+        "uncounted": 0,
         "outgrown": 0,
         "success": 0.5,
         "reward": 0.5,
