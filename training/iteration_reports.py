@@ -24,7 +24,6 @@ from turncredit.training.run_folder.metrics import (
 )
 from turncredit.training.run_folder.sample_episodes import sample_episodes
 from turncredit.training.sampling.applied_rewards import OUTCOME
-from turncredit.training.sampling.sampling_metrics import growth_by_part
 from turncredit.training.stages import Stages
 
 OF_UPDATE = frozenset({"tokens", "seconds", "shared", "flops", "hardware_flops"})
@@ -96,7 +95,7 @@ class IterationReports:
         self._seconds.append(end - self._began)
         self._began = end
         left, recent = self._run.train.iterations - step, self._seconds[-10:]
-        grown = growth_by_part(played.sampled, self._parts) if "groups_dropped" in played.metrics else {}
+        grown = played.growth_by_part(self._parts)
         stats = {**stats, **_speeds(played.report, stats), **played.metrics, **grown, **played.age_metrics(batch)}
         renamed = {f"update_{key}" if key in OF_UPDATE else key: value for key, value in stats.items()}
         values = {

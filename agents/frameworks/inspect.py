@@ -149,8 +149,8 @@ def _scorer() -> Any:
     from inspect_ai.scorer import SampleScore, Score, accuracy, metric, scorer
 
     @metric(name="stderr")  # type: ignore[untyped-decorator]
-    def standard_error() -> Any:
-        def of(scores: Any) -> float:
+    def standard_error() -> object:
+        def of(scores: list[SampleScore]) -> float:
             return _standard_error([float(score.score.value) for score in scores])
 
         of.__annotations__["scores"] = list[SampleScore]  # inspect looks at it, and cannot see the names in here
