@@ -715,7 +715,7 @@ def test_each_environment_of_a_mixture_goes_through_its_own_levels():
     third = draw("levels", records.after(won, 1), 4, state=second.state, **options)
     assert parts(third) == ["house/small", "house/tiny", "search"]  # one of its two groups is of the level below
     assert third.state["ladders"]["house"]["level"] == 1
-    assert third.state["given"] == {"house": 6, "search": 6}
+    assert third.state["groups"] == {"house": 6, "search": 6}
 
 
 def test_levels_of_the_only_environment_of_a_mixture_are_told_apart():

@@ -46,8 +46,8 @@ class SuccessWindow:
             success: of each, in [0, 1].
             errors: variance of each, as its groups show it; None where they do not.
         """
-        known = [error for error in errors if error is not None]
-        spread = max(statistics.variance(success), statistics.fmean(known) if known else 0.0)
+        variances = [error for error in errors if error is not None]
+        spread = max(statistics.variance(success), statistics.fmean(variances) if variances else 0.0)
         return cls(statistics.fmean(success), spread, len(success))
 
 
@@ -139,5 +139,5 @@ class SuccessFalls:
         self._success, self._errors = list(state["success"]), list(state["errors"])
         best = state["best"].items()
         self._best = {int(newest): SuccessWindow(mean, variance, BEFORE) for newest, (mean, variance) in best}
-        self._squares, self._variances, self._count, *known = state["sums"]
-        self._errors_known = known[0] if known else self._count  # an earlier version wrote an unknown error as 0
+        self._squares, self._variances, self._count, *counts = state["sums"]
+        self._errors_known = counts[0] if counts else self._count  # an earlier version wrote an unknown error as 0

@@ -33,7 +33,7 @@ class LevelsState(TypedDict):
 class LaddersState(TypedDict):
     """The groups that each environment of a mixture got, and the state of its levels."""
 
-    given: dict[str, int]
+    groups: dict[str, int]
     ladders: dict[str, LevelsState]
 
 
@@ -98,17 +98,17 @@ def levels(
         own = cast("LevelsState | None", state)
         chosen, after = rule.draw(pool, of_level, rng, count, state=own, first=first)
         return TaskDraw(tuple(pool.tasks[row] for row in chosen), (group,) * count, state=after)
-    before = cast("LaddersState | None", state) or LaddersState(given=dict.fromkeys(ladders, 0), ladders={})
+    before = cast("LaddersState | None", state) or LaddersState(groups=dict.fromkeys(ladders, 0), ladders={})
     shares = {name: sum(parts.get(level, 1.0) for level in members) for name, members in ladders.items()}
-    given, rows, states = dict(before["given"]), list[int](), dict[str, LevelsState]()
-    counts = _turns(given, shares, count)
+    groups, rows, states = dict(before["groups"]), list[int](), dict[str, LevelsState]()
+    counts = _turns(groups, shares, count)
     for name, members in ladders.items():
         mine = np.flatnonzero(np.isin(of_level, [names.index(level) for level in members]))
         numbers = np.array([members.index(names[level]) for level in of_level[mine]], dtype=np.int64)
         own, begin = before["ladders"].get(name), members.index(start) if start in members else 0
         some, states[name] = rule.draw(rows_in(pool, mine), numbers, rng, counts[name], state=own, first=begin)
         rows += mine[some].tolist()
-    played: LaddersState = {"given": {name: given[name] + counts[name] for name in given}, "ladders": states}
+    played: LaddersState = {"groups": {name: groups[name] + counts[name] for name in groups}, "ladders": states}
     return TaskDraw(tuple(pool.tasks[row] for row in rows), (group,) * count, state=played)
 
 
@@ -165,11 +165,11 @@ def _ladders(levels: Sequence[str]) -> dict[str, list[str]]:
     return ladders
 
 
-def _turns(given: Mapping[str, int], shares: Mapping[str, float], count: int) -> dict[str, int]:
+def _turns(groups: Mapping[str, int], shares: Mapping[str, float], count: int) -> dict[str, int]:
     """Return how many of the next groups each environment gets, so that all of them are shared by the weights."""
     total, counts = sum(shares.values()), dict.fromkeys(shares, 0)
-    for turn in range(sum(given.values()) + 1, sum(given.values()) + count + 1):
-        due = max(shares, key=lambda name: shares[name] / total * turn - given[name] - counts[name])
+    for turn in range(sum(groups.values()) + 1, sum(groups.values()) + count + 1):
+        due = max(shares, key=lambda name: shares[name] / total * turn - groups[name] - counts[name])
         counts[due] += 1
     return counts
 

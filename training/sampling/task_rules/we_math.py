@@ -95,8 +95,8 @@ def _parts(task: str, mark: str) -> frozenset[str]:
 
 
 def _base(task: str, mark: str) -> str:
-    place, slash, name = task.rpartition("/")
-    return place + slash + name.split(mark)[0]
+    folder, slash, name = task.rpartition("/")
+    return folder + slash + name.split(mark)[0]
 
 
 def _ladders(tasks: Sequence[str], mark: str) -> Ladders:
