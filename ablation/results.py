@@ -176,7 +176,10 @@ def _rows(result: EvaluationResult) -> ResultTable:
 
 
 def _over_seeds(results: Mapping[int, EvaluationResult], warm: Mapping[int, EvaluationResult]) -> ResultTable:
-    """Success over seeds: their mean with a t-interval, all episodes together with Wilson's; and what was gained."""
+    """Success over seeds: their mean with a t-interval, all episodes together with Wilson's; and what was gained.
+
+    `left_out` counts the episodes that failed, which are in none of these.
+    """
     rates = {seed: result.summary().success for seed, result in results.items()}
     success = {seed: rate.value for seed, rate in rates.items() if rate.value is not None}
     first = {seed: result.summary().success.value for seed, result in warm.items()}
@@ -187,6 +190,7 @@ def _over_seeds(results: Mapping[int, EvaluationResult], warm: Mapping[int, Eval
         "success": asdict(Mean.of_rates(list(rates.values()))),
         "pooled": asdict(pooled),
         "gain": asdict(Mean.of(gains)),
+        "left_out": sum(result.summary().errors for result in results.values()),
     }
 
 

@@ -17,6 +17,7 @@ from turncredit.agents.errors import (
     SamplerError,
     StepsError,
     StoreError,
+    UnreadableAnswer,
 )
 from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
 from turncredit.agents.prompts.dialogue import Dialogue, Prompt
@@ -91,6 +92,7 @@ __all__ = [
     "Trajectory",
     "TrajectoryWriter",
     "Turn",
+    "UnreadableAnswer",
     "View",
     "Window",
     "arollout",

@@ -6,6 +6,7 @@ AgentError                 the root: catch this one
 ├── SamplerError           a sampler that cannot be made, or a request that it cannot serve
 │   ├── ContextOverflow    a prompt that leaves no room in the model's context
 │   ├── RequestFailed      one request that could not be answered; the others go on
+│   │   └── UnreadableAnswer    the model's own answer, which no model could read again
 │   └── EngineFailed       the engine or server as a whole cannot be used, or not any more
 ├── StoreError             a file or folder that cannot be read or written
 │   ├── FolderInUse        an output folder that another process writes into
@@ -55,6 +56,13 @@ class ContextOverflow(SamplerError):
 
 class RequestFailed(SamplerError):
     """One request could not be answered, although it was retried; a rollout ends the episode as ``error``."""
+
+
+class UnreadableAnswer(RequestFailed):
+    """The model's own answer holds a token that no model could read again; a rollout ends the episode as ``answer``.
+
+    Unlike other failed requests this is the policy's doing, so the episode is lost, and counts.
+    """
 
 
 class EngineFailed(SamplerError):

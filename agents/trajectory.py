@@ -20,9 +20,10 @@ _PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}(\+|:[0-9]{1,18})?\.[0-9]{1,18})*",
 """Member of a group in the id of a trajectory: its number; for a fork, then the turn, perhaps the tokens of its answer,
 and its number among the forks."""
 
-Stop = Literal["terminated", "truncated", "turns", "tokens", "error"]
+Stop = Literal["terminated", "truncated", "turns", "tokens", "answer", "error"]
 """Why an episode ended: the environment ended or truncated it, the agent's limit of turns or the model's context was
-reached, or the environment or a request to the model failed."""
+reached, the model's answer was one that no model could read again, or the environment or a request to the model failed.
+The last one is no doing of the player and leaves every rate; all others count."""
 
 STOPS: tuple[str, ...] = get_args(Stop)
 

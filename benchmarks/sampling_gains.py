@@ -133,11 +133,13 @@ class Reading:
         return reached[0] / STEPS if len(reached) else np.inf
 
     def shares_needed(self, arm: str) -> str:
-        """Return the share of the turns with its 95 % interval over seeds, by bootstrap."""
+        """Return the share of the turns with its 95 % interval over seeds, by bootstrap; none where all draws agree."""
         count = len(self.budgets)
         rng = np.random.default_rng(0)
         draws = sorted(self.share_needed(arm, rng.integers(count, size=count)) for _ in range(RESAMPLES))
         low, high = draws[int(0.025 * RESAMPLES)], draws[int(0.975 * RESAMPLES)]
+        if draws[0] == draws[-1]:
+            return _per_cent(self.share_needed(arm, range(count)))
         return f"{_per_cent(self.share_needed(arm, range(count)))} [{_per_cent(low)}, {_per_cent(high)}]"
 
     def equal_turns(self) -> str:

@@ -7,7 +7,8 @@ FOLDER holds `corpus.jsonl` and, for each set, `NAME.jsonl`: questions in FlashR
 reports for each set, with 95 % intervals:
 
 - recall@k: the mean share of a question's gold passages among the first k. With one gold passage per question it is a
-  rate with Wilson's interval; with several (HotpotQA: two) it is the mean plus and minus 1.96 standard errors.
+  rate with Wilson's interval; with several (HotpotQA: two) it is the mean plus and minus 1.96 standard errors, or
+  Wilson's interval where all questions have the same share.
 - all@k: the share of questions with all gold passages among the first k, with Wilson's interval.
 - oracle: the share of questions whose answer can be copied from the gold passages, with Wilson's interval: an upper
   bound for agents that copy. An oracle answers with the first golden answer whose words occur consecutively in the gold
@@ -127,8 +128,8 @@ def recall(questions: Sequence[Question], found: Sequence[Sequence[tuple[str, fl
     for question, hits in zip(questions, found, strict=True):
         first = {id for id, _ in hits[:k]}
         shares.append(len(first & set(question.gold)) / len(set(question.gold)))
-    if set(shares) <= {0.0, 1.0}:
-        return rate(int(sum(shares)), len(shares))
+    if set(shares) <= {0.0, 1.0} or len(set(shares)) == 1:
+        return rate(sum(shares), len(shares))
     mean, error = float(np.mean(shares)), float(np.std(shares, ddof=1)) / sqrt(len(shares))
     return [mean, max(0.0, mean - 1.96 * error), min(1.0, mean + 1.96 * error)]
 
@@ -159,7 +160,7 @@ def first_within(answers: Sequence[str], read: str, edge: str) -> str | None:
     return next((answer for answer, said in normal if said and f"{edge}{said}{edge}" in read), None)
 
 
-def rate(good: int, n: int) -> list[float]:
+def rate(good: float, n: int) -> list[float]:
     """Return a share with its interval."""
     return [good / max(n, 1), *wilson(good, max(n, 1))]
 

@@ -88,8 +88,10 @@ def simulate(rule: TaskRule, *, tasks: int, groups: int, size: int, iterations: 
 
 
 def interval(values: np.ndarray) -> tuple[float, float]:
-    """The mean of some numbers, and two standard errors."""
-    return float(values.mean()), float(2 * values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
+    """The mean of some numbers, and two standard errors; NaN where a single number or equal ones do not tell them."""
+    if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():
+        return float(values.mean()), float("nan")
+    return float(values.mean()), float(2 * values.std(ddof=1) / len(values) ** 0.5)
 
 
 def main() -> None:
@@ -119,7 +121,7 @@ def main() -> None:
             "success": interval(values["success"]),
             "success_difference": interval(values["success"] - base["success"]),
         }
-        cells = (f"{mean:.3f} ± {error:.3f}" for mean, error in table[name].values())
+        cells = (f"{mean:.3f}" + f" ± {error:.3f}" * (error == error) for mean, error in table[name].values())
         print(f"| `{name}` | {' | '.join(cells)} |")
     if options.json:
         options.json.write_text(json.dumps(table, indent=1) + "\n")

@@ -24,7 +24,14 @@ from turncredit.cli.options import Trust
 from turncredit.cli.printing.log_lines import Event
 from turncredit.cli.printing.tables import print_table, say_wrapped
 from turncredit.cli.train import load_run
-from turncredit.report.ablation_tables import ablation_verdict, main_columns, markdown, save_figure, terminal_table
+from turncredit.report.ablation_tables import (
+    ablation_verdict,
+    left_out_note,
+    main_columns,
+    markdown,
+    save_figure,
+    terminal_table,
+)
 from turncredit.report.errors import ReportError
 from turncredit.report.number_text import duration, percent
 
@@ -287,6 +294,8 @@ def _print_results(ablation: Ablation, results: ResultTable) -> None:
     say(f"\nSuccess on {tasks} tasks after training, in per cent, with 95 % intervals", "bold")
     print_table(terminal_table(results), main_columns(results))
     say_wrapped(ablation_verdict(results), "bold")
+    if note := left_out_note(results):
+        say_wrapped(note, "yellow")
     for name in ("results.md", "results.json", "curves.png"):
         if (ablation.folder / name).exists():
             say(f"  {ablation.folder / name}", "dim")

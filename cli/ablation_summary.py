@@ -112,6 +112,8 @@ def correlation_rows(table: ResultTable) -> list[list[str]]:
 def _correlation(correlation: ResultTable) -> str:
     if correlation["value"] is None:
         return "–"
+    if correlation["low"] is None:
+        return f"{correlation['value']:+.2f}"
     return f"{correlation['value']:+.2f} [{correlation['low']:+.2f}, {correlation['high']:+.2f}]"
 
 
@@ -136,9 +138,9 @@ def _correlation_head() -> list[str]:
 
 def summary_verdict(table: ResultTable) -> str:
     """Return in a sentence which of the columns goes with the gain, if any."""
-    lines = [(line, key) for line in table["correlations"] for key in COLUMNS if line[key]["value"] is not None]
+    lines = [(line, key) for line in table["correlations"] for key in COLUMNS if line[key]["low"] is not None]
     if not lines:
-        return "Fewer than 5 seeds, or no spread: no correlation can be computed."
+        return "Fewer than 5 seeds, or no spread: no correlation can be computed with its interval."
     beyond = [
         f"{COLUMNS[key]} in {line['ablation']}, {line['arm']} ({line[key]['value']:+.2f})"
         for line, key in lines

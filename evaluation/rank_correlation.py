@@ -38,6 +38,7 @@ class RankCorrelation:
     value: float | None
     """In [-1, 1]; None if all values of one measurement are equal, or if there are fewer than `FEWEST` runs."""
     low: float | None
+    """None without a value, and where all resamples agree."""
     high: float | None
     n: int
 
@@ -46,7 +47,8 @@ class RankCorrelation:
         """Return the correlation of the ranks of x and y over all runs, with a percentile interval.
 
         Each resample draws as many runs from each stratum as it has, with replacement: other seeds of the same
-        experiments. Resamples without a spread are left out. With few runs such intervals are too narrow.
+        experiments. Resamples without a spread are left out. With few runs such intervals are too narrow, and where all
+        resamples agree there is none.
 
         >>> RankCorrelation.of([[(1, 10), (2, 30), (3, 20)], [(4, 50), (5, 40)]]).value
         0.8
@@ -72,7 +74,10 @@ class RankCorrelation:
         rng = np.random.default_rng(0)
         drawn = [table[rng.integers(0, len(table), size=(RESAMPLES, len(table)))] for table in tables]
         ends = [(1 - confidence) / 2, (1 + confidence) / 2]
-        low, high = np.quantile(_correlations(np.concatenate(drawn, axis=1)), ends)
+        resampled = _correlations(np.concatenate(drawn, axis=1))
+        if not len(resampled) or np.ptp(resampled) <= 1e-12:
+            return cls(float(value[0]), None, None, n)
+        low, high = np.quantile(resampled, ends)
         return cls(float(value[0]), float(low), float(high), n)
 
 

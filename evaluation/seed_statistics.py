@@ -19,6 +19,9 @@ from turncredit.evaluation.comparison import compare
 from turncredit.evaluation.results import EvaluationResult, Rate
 from turncredit.evaluation.statistics import paired_permutation, student_p, student_quantile, wilson
 
+ROUNDING = 1e-12
+"""Share of the largest value below which a spread is rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -27,10 +30,11 @@ class Mean:
     value: float | None
     """None if n is 0."""
     low: float | None
-    """None if n is below 2, since one seed says nothing about the next."""
+    """None if n is below 2, since one seed says nothing about the next, or if all values are the same: without a spread
+    there is no telling how far off the mean may be."""
     high: float | None
     error: float | None
-    """Standard error of the mean."""
+    """Standard error of the mean; None in the same cases."""
     n: int
 
     @classmethod
@@ -41,6 +45,8 @@ class Mean:
             return cls(values[0] if n else None, None, None, None, n)
         mean = math.fsum(values) / n
         error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
+        if error <= ROUNDING * max(map(abs, values)):
+            return cls(mean, None, None, None, n)
         half = student_quantile(confidence, n - 1) * error
         return cls(mean, mean - half, mean + half, error, n)
 
@@ -48,15 +54,14 @@ class Mean:
     def of_rates(cls, rates: Sequence[Rate], confidence: float = 0.95) -> Mean:
         """Return the mean of one rate for each seed.
 
-        Equal rates have no spread, and their t-interval would be a point: a method that never won would seem certain
-        never to win. The interval is then Wilson's, over the episodes of all seeds.
+        Equal rates have no spread, and so no t-interval. The interval is then Wilson's, over the episodes of all seeds.
         """
         valid = [rate for rate in rates if rate.value is not None]
         mean = cls.of([float(rate.value) for rate in valid if rate.value is not None], confidence)
-        if mean.error is None or mean.error > 1e-12:
+        if mean.n < 2 or mean.error is not None:
             return mean
         low, high = wilson(sum(rate.k for rate in valid), sum(rate.n for rate in valid), confidence)
-        return cls(mean.value, low, high, mean.error, mean.n)
+        return cls(mean.value, low, high, None, mean.n)
 
 
 def paired_t(differences: Sequence[float]) -> float:
@@ -74,9 +79,9 @@ def paired_t(differences: Sequence[float]) -> float:
         The p-value; 1.0 for a single seed.
     """
     n, mean = len(differences), Mean.of(differences)
-    if n < 2 or mean.error is None or mean.value is None:
+    if n < 2 or mean.value is None:
         return 1.0
-    if mean.error <= 1e-12 * max(map(abs, differences)):
+    if mean.error is None:
         return paired_permutation([0.0] * n, differences)
     return student_p(mean.value / mean.error, n - 1)
 

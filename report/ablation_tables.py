@@ -5,6 +5,7 @@ The input is the table of `turncredit.ablation.results`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,6 +97,13 @@ def ablation_verdict(results: ResultTable) -> str:
     return " ".join(sentences)
 
 
+def left_out_note(results: ResultTable) -> str:
+    """Return a sentence about the evaluated episodes that failed, and so are in no rate; "" if there are none."""
+    arms = [("(warm start)", results["warm_start"]), *results["arms"].items()]
+    failed = [f"{arm['left_out']} of {name}" for name, arm in arms if arm.get("left_out")]
+    return f"Episodes that failed are in no rate: {', '.join(failed)}." if failed else ""
+
+
 def terminal_table(results: ResultTable) -> Table:
     """Return the main table for the terminal."""
     return plain_table([column.head for column in main_columns(results)], rows(results), left={0, 6})
@@ -145,6 +153,7 @@ def markdown(results: ResultTable, picture: str = "") -> str:
     parts.append("## Success after training, in per cent\n")
     parts.append(_explained(main_columns(results), rows(results)))
     parts.append(f"**{ablation_verdict(results)}**\n")
+    parts += [f"{note}\n"] if (note := left_out_note(results)) else []
     if results["comparisons"]:
         tests = [_tests(comparison) for comparison in results["comparisons"]]
         parts += ["## Tests\n", _explained(TESTS.values(), tests, TESTS_NOTE)]
@@ -313,14 +322,18 @@ def _smoothed(series: Mapping[int, float], window: int) -> dict[int, float]:
 
 
 def _mean_curve(name: str, series: Sequence[Mapping[int, float]]) -> Curve:
-    """Return the mean over seeds at the iterations that all of them have, plus and minus its standard error."""
+    """Return the mean over seeds at the iterations that all of them have, plus and minus its standard error.
+
+    Where all seeds agree the error is unknown, and the ends are NaN: a gap in the band.
+    """
     from turncredit.evaluation.seed_statistics import Mean
 
     xs = sorted(set.intersection(*(set(values_of_seed) for values_of_seed in series)))
     means = [Mean.of([values_of_seed[x] for values_of_seed in series]) for x in xs]
     at, values = tuple(map(float, xs)), tuple(mean.value or 0.0 for mean in means)
-    if any(mean.error is None for mean in means):
+    errors = [math.nan if mean.error is None else mean.error for mean in means]
+    if all(map(math.isnan, errors)):
         return Curve(name, at, values)
-    low = tuple(max(0.0, value - (mean.error or 0.0)) for value, mean in zip(values, means, strict=True))
-    high = tuple(min(1.0, value + (mean.error or 0.0)) for value, mean in zip(values, means, strict=True))
+    low = tuple(error if math.isnan(error) else max(0.0, y - error) for y, error in zip(values, errors, strict=True))
+    high = tuple(error if math.isnan(error) else min(1.0, y + error) for y, error in zip(values, errors, strict=True))
     return Curve(name, at, values, low, high)

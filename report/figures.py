@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,7 +189,8 @@ def save_scatters(panels: Mapping[str, Sequence[Points]], path: Path, *, y_label
 
 def _top(curves: Sequence[Curve]) -> float:
     """Return the upper end of an axis that holds all the curves: the next tenth above them."""
-    highest = max((y for curve in curves for y in (*curve.y, *curve.high)), default=1.0)
+    ends = [y for curve in curves for y in (*curve.y, *curve.high)]
+    highest = max((y for y in ends if not math.isnan(y)), default=1.0)
     return min(1.0, int(10 * highest + 1.5) / 10)
 
 

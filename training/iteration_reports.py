@@ -95,7 +95,8 @@ class IterationReports:
         self._seconds.append(end - self._began)
         self._began = end
         left, recent = self._run.train.iterations - step, self._seconds[-10:]
-        stats = {**stats, **_speeds(played.report, stats), **played.metrics, **played.age_metrics(batch)}
+        grown = played.growth_by_part(self._parts)
+        stats = {**stats, **_speeds(played.report, stats), **played.metrics, **grown, **played.age_metrics(batch)}
         renamed = {f"update_{key}" if key in OF_UPDATE else key: value for key, value in stats.items()}
         values = {
             **play_metrics(played.everyone),

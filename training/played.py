@@ -18,6 +18,7 @@ from turncredit.training.errors import TrainingError
 from turncredit.training.objectives.sources import STORED, TEACHER
 from turncredit.training.sampling.grown_groups import PlayedGroup
 from turncredit.training.sampling.growth import BranchPoint
+from turncredit.training.sampling.sampling_metrics import growth_by_part
 from turncredit.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
 
@@ -182,6 +183,10 @@ class Played:
         rows = zip(advantages.trajectory.tolist(), advantages.turn.tolist(), strict=True)
         factors = np.array([weights.get(name, 1.0) if turn < ends.get(name, np.inf) else 0.0 for name, turn in rows])
         return replace(advantages, weight=advantages.weight * factors)
+
+    def growth_by_part(self, parts: Sequence[str]) -> dict[str, float]:
+        """Return how many groups of each part of a mixture were dropped; {} where no rule could drop any."""
+        return growth_by_part(self.sampled, parts) if "groups_dropped" in self.metrics else {}
 
     def age_metrics(self, batch: Batch) -> dict[str, float]:
         """Return the ages of the turns, and the importance ratios at each age, before the update."""

@@ -7,7 +7,9 @@ The model gets the same messages as any other model in turncredit, and its answe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from statistics import stdev
 from typing import Any, Final
 
 from turncredit.agents.agent import Agent
@@ -91,7 +93,8 @@ def environment_task(make: MakeEnv, tasks: Sequence[str], agent: Agent, *, seed:
     """Return an inspect_ai Task with one sample for every task instance, scored by success.
 
     The score has the value 1 or 0, and in its metadata the reward, the number of turns and tokens, and why the episode
-    stopped.
+    stopped. An episode whose environment or request failed is unscored. The metric `stderr` is NaN where the scores
+    have no spread, since such samples do not say how far off the accuracy may be.
 
     Args:
         make: makes an environment.
@@ -143,13 +146,28 @@ def _solver(make: MakeEnv, agent: Agent, seed: int) -> Any:
 
 
 def _scorer() -> Any:
-    from inspect_ai.scorer import Score, accuracy, scorer, stderr
+    from inspect_ai.scorer import SampleScore, Score, accuracy, metric, scorer
 
-    @scorer(metrics=[accuracy(), stderr()], name="success")  # type: ignore[untyped-decorator]
+    @metric(name="stderr")  # type: ignore[untyped-decorator]
+    def standard_error() -> object:
+        def of(scores: list[SampleScore]) -> float:
+            return _standard_error([float(score.score.value) for score in scores])
+
+        of.__annotations__["scores"] = list[SampleScore]  # inspect looks at it, and cannot see the names in here
+        return of
+
+    @scorer(metrics=[accuracy(), standard_error()], name="success")  # type: ignore[untyped-decorator]
     def success() -> Any:
         async def score(state: Any, target: object) -> Any:
+            if state.metadata["stop"] == "error":
+                return Score.unscored(reason=state.metadata["error"], metadata=dict(state.metadata))
             return Score(value=float(state.metadata["won"]), metadata=dict(state.metadata))
 
         return score
 
     return success()
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean; NaN of one value and of values that are all the same."""
+    return stdev(values) / math.sqrt(len(values)) if len(set(values)) > 1 else math.nan

@@ -6,8 +6,9 @@ view --log-dir FOLDER` shows it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
@@ -32,6 +33,7 @@ from turncredit.agents.interchange.records import (
 )
 from turncredit.agents.interchange.usage import usage_of
 from turncredit.agents.json_types import JsonObject
+from turncredit.agents.trajectory import Trajectory
 from turncredit.tools.bounded_input import InputError
 from turncredit.tools.functions import Call
 from turncredit.tools.visible_text import encodable, encodable_values
@@ -109,13 +111,18 @@ def _log(library: ModuleType, part: Sequence[Exported], origin: Origin) -> objec
         packages={"turncredit": origin.version} if origin.version else {},
         metadata={"run": origin.run, "iteration": iteration},
     )
-    rate = sum(exported.trajectory.won for exported in part) / len(part)
-    accuracy = {"accuracy": log.EvalMetric(name="accuracy", value=rate)}
-    results = log.EvalResults(
-        total_samples=len(part),
-        completed_samples=sum(exported.trajectory.finished for exported in part),
-        scores=[log.EvalScore(name="success", scorer="success", metrics=accuracy)],
+    finished = [exported.trajectory for exported in part if exported.trajectory.finished]
+    counted = [trajectory.won for trajectory in finished if trajectory.plain]
+    rate = sum(counted) / len(counted) if counted else math.nan
+    success = log.EvalScore(
+        name="success",
+        scorer="success",
+        metrics={"accuracy": log.EvalMetric(name="accuracy", value=rate)},
+        scored_samples=len(counted),
+        unscored_samples=len(part) - len(counted),
     )
+    results = log.EvalResults(total_samples=len(part), completed_samples=len(finished), scores=[success])
+    spec.metadata |= {"failed": len(part) - len(finished), "not_counted": len(finished) - len(counted)}
     stats = log.EvalStats(started_at=(written - longest).isoformat(), completed_at=written.isoformat())
     return log.EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
 
@@ -123,7 +130,7 @@ def _log(library: ModuleType, part: Sequence[Exported], origin: Origin) -> objec
 def _sample(library: ModuleType, exported: Exported, epoch: int, order: int, origin: Origin) -> object:
     trajectory = exported.trajectory
     messages = [_message(library, message) for message in origin.messages(exported)]
-    score, last = library.scorer.Score, trajectory.turns[-1].action if trajectory.turns else None
+    last = trajectory.turns[-1].action if trajectory.turns else None
     failure = {}
     if trajectory.error is not None:
         text = encodable(trajectory.error)
@@ -139,16 +146,22 @@ def _sample(library: ModuleType, exported: Exported, epoch: int, order: int, ori
         input=encodable(trajectory.turns[0].observation if trajectory.turns else trajectory.final_observation),
         target="",
         messages=messages,
-        scores={
-            "success": score(value=float(trajectory.won), answer=None if last is None else encodable(last)),
-            "score": score(value=trajectory.score),
-            "reward": score(value=trajectory.reward),
-        },
+        scores=_scores(library.scorer.Score, trajectory, None if last is None else encodable(last)),
         metadata={} if origin.plain else {KEY: encodable_values({**embedded(exported, LACKS), _ORDER: order})},
         model_usage={model: usage} if used.answers else {},
         total_time=trajectory.seconds,
         **failure,
     )
+
+
+def _scores(score: Callable[..., object], trajectory: Trajectory, answer: str | None) -> dict[str, object]:
+    """Return the scores of a sample; `success` alone counts in the accuracy, so it has none where the run has none."""
+    won = float(trajectory.won) if trajectory.finished and trajectory.plain else math.nan
+    return {
+        "success": score(value=won, answer=answer),
+        "score": score(value=trajectory.score),
+        "reward": score(value=trajectory.reward),
+    }
 
 
 def _message(library: ModuleType, message: ChatMessage) -> object:
@@ -232,11 +245,12 @@ def _episode(library: ModuleType, sample: JsonObject) -> Demonstration:
 
 
 def _score(library: ModuleType, scores: JsonObject) -> float | None:
-    """Return the value of the first score as a number; None if there is none, or it has several values."""
+    """Return the value of the first score as a number; None if there is none, it is unscored or has several values."""
     value = next((score["value"] for score in scores.values()), None)
     if value is None or isinstance(value, Mapping | list):
         return None
-    return float(library.scorer.value_to_float()(value))
+    number = float(library.scorer.value_to_float()(value))
+    return number if math.isfinite(number) else None
 
 
 def _said(message: JsonObject) -> ChatMessage:

@@ -19,6 +19,7 @@ from turncredit.agents.errors import (
     ModelError,
     RequestFailed,
     SamplerError,
+    UnreadableAnswer,
 )
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.prompts.dialogue import Dialogue, Prompt
@@ -165,6 +166,8 @@ class Episode:
             span.fail(failure)
         except ContextOverflow as overflow:
             stop, self.error = "tokens", str(overflow)
+        except UnreadableAnswer as answer:
+            stop, self.error = "answer", str(answer)
         except RequestFailed as failure:
             stop, self.error, self.env_failed = "error", str(failure), False
             span.fail(failure)
@@ -447,7 +450,7 @@ class Episode:
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:
         result = self.result
         won = False
-        if result is not None and stop != "error":
+        if result is not None and stop not in ("error", "answer"):
             won = result.won if result.won is not None else stop == "terminated" and self.turns[-1].reward > 0
         return Trajectory(
             id=self.spec.name,

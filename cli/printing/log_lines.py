@@ -14,7 +14,7 @@ from rich.text import Text
 from turncredit.cli.printing.word_wrap import wrapped
 from turncredit.report.number_text import count, duration, percent
 
-__all__ = ["WIDTH", "LogLines"]
+__all__ = ["WIDTH", "LogLines", "of_parts"]
 
 WIDTH: Final = 120
 """Most characters of a line, if it has a space to be broken at."""
@@ -57,6 +57,7 @@ _COLUMNS: Final[tuple[tuple[str, int, Callable[[Event], str]], ...]] = (
 """Name, width and text of each column between the iteration and the remarks."""
 _REMARKS: Final = (
     ("errors", "errors", count),
+    ("uncounted", "not counted", count),
     ("outgrown", "outgrown", count),
     ("skipped", "skipped", count),
     ("groups_dropped", "dropped", count),
@@ -111,7 +112,19 @@ class LogLines:
 
 
 def _remarks(event: Event) -> str:
-    return ", ".join(f"{name} {text(event[key])}" for key, name, text in _REMARKS if event.get(key))
+    return ", ".join(
+        f"{name} {text(event[key])}{of_parts(event, key, text)}" for key, name, text in _REMARKS if event.get(key)
+    )
+
+
+def of_parts(event: Event, key: str, text: Callable[[float], str]) -> str:
+    """Return in brackets how a number is made up of those of the parts of a mixture; "" where these are not known.
+
+    >>> of_parts({"groups_dropped": 3, "groups_dropped/a": 3, "groups_dropped/b": 0}, "groups_dropped", str)
+    ' (a 3, b 0)'
+    """
+    parts = [f"{name.partition('/')[2]} {text(event[name])}" for name in event if name.startswith(f"{key}/")]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _interval(event: Event) -> str:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turncredit.cli.console import out
-from turncredit.cli.printing.log_lines import Event, LogLines
+from turncredit.cli.printing.log_lines import Event, LogLines, of_parts
 from turncredit.report.number_text import count, duration, memory, percent, short_duration
 from turncredit.report.plots import Curve, terminal_plot
 
@@ -64,12 +64,15 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("questions", "questions", count),
     ("questions_failed", "without an answer", count),
     ("errors", "errors", count),
+    ("uncounted", "not counted", count),
     ("outgrown", "outgrew the context", count),
     ("skipped", "non-finite updates", count),
 )
 """Key of an event, its label, and the format of its number."""
 
-PROBLEMS = frozenset({"groups_dropped", "errors", "outgrown", "skipped", "stale", "questions", "questions_failed"})
+PROBLEMS = frozenset(
+    {"groups_dropped", "errors", "uncounted", "outgrown", "skipped", "stale", "questions", "questions_failed"}
+)
 """Keys that are shown only when they are not zero."""
 
 NOTES = frozenset({"note", "warning"})
@@ -85,7 +88,7 @@ def numbers(event: Event) -> list[tuple[str, str]]:
     for key, label, form in SHOWN:
         value = event.get(key)
         if isinstance(value, int | float) and not (key in PROBLEMS and value == 0):
-            values.append((label, form(value)))
+            values.append((label, form(value) + (of_parts(event, key, form) if key in PROBLEMS else "")))
         if key == "success" and (rates := _by_part(event)):
             values.append(("by part", ", ".join(f"{part} {percent(rate)}" for part, rate in rates.items())))
     return values

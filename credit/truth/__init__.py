@@ -4,7 +4,7 @@ Like the rest of `turncredit.credit` this needs numpy alone, so that other train
 `turncredit.training.truth` plays the forks.
 """
 
-from turncredit.credit.truth.estimates import TrueCredit, estimate, fork_return
+from turncredit.credit.truth.estimates import TrueCredit, estimate, fork_return, smoothed_variance
 from turncredit.credit.truth.metrics import IDENTIFICATION, Density, Interval, density, identification, reliability
 from turncredit.credit.truth.rule_differences import paired_differences, same_rules
 
@@ -20,4 +20,5 @@ __all__ = [
     "paired_differences",
     "reliability",
     "same_rules",
+    "smoothed_variance",
 ]

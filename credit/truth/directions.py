@@ -62,10 +62,12 @@ def direction(products: GroupGradients, weights: Floats, rng: np.random.Generato
 
 
 def noise(products: GroupGradients, weights: Floats, rng: np.random.Generator) -> Floats:
-    """Return how many groups it takes for a signal-to-noise ratio of 1, in each draw of groups."""
+    """Return how many groups it takes for a signal-to-noise ratio of 1, in each draw of groups; NaN of one group."""
     count = weights.shape[1]
+    if count < 2:
+        return np.full(len(weights), np.nan)
     square = np.einsum("si,ij,sj->s", weights, products.rule, weights) / count**2
-    spread = (weights @ np.diag(products.rule) - count * square) / max(1, count - 1)
+    spread = (weights @ np.diag(products.rule) - count * square) / (count - 1)
     return _divided(spread, square)
 
 

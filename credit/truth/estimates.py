@@ -20,7 +20,7 @@ import numpy as np
 from turncredit.credit.columns import Bools, Floats, Ints
 from turncredit.credit.errors import BadTable
 
-__all__ = ["TrueCredit", "estimate", "fork_return"]
+__all__ = ["TrueCredit", "estimate", "fork_return", "smoothed_variance"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,8 @@ class TrueCredit:
     Args:
         value: float64 [N], the estimate of V before the turn; NaN where there were no forks.
         advantage: float64 [N], the estimate of the advantage; NaN where it cannot be estimated.
-        error: float64 [N], its standard error; NaN where fewer than two forks were played on either side.
+        error: float64 [N], its standard error; NaN where fewer than two forks were played on either side, and where all
+            forks of all turns returned the same, which does not say how far apart returns can be.
         halves: float64 [2, N], the advantage from the forks with even and with odd numbers alone.
         forks: int64 [N], the number of forks at the turn.
         span: the range of the returns of all forks.
@@ -89,11 +90,11 @@ def estimate(
         A_t = r_t + gamma V_{t+1} - V_t           or, with repeats, A_t = Q_t - V_t
         se_t^2 = gamma^2 s_{t+1}^2 / K_{t+1} + s_t^2 / K_t
 
-    with s^2 the variance (ddof 1) of the returns.
+    with s^2 the variance of the returns by `smoothed_variance`, whose range is that of all forks together.
 
         >>> truth = estimate([0.0, 1.0], [0, 1], [1, -1], [[0.0, 1.0], [1.0, 1.0]], gamma=1.0)
-        >>> truth.value.tolist(), truth.advantage.tolist(), truth.error.tolist()
-        ([0.5, 1.0], [0.5, 0.0], [0.5, 0.0])
+        >>> truth.value.tolist(), truth.advantage.tolist(), truth.error.round(3).tolist()
+        ([0.5, 1.0], [0.5, 0.0], [0.559, 0.312])
 
     Args:
         reward: float [N], the reward of each turn.
@@ -114,8 +115,11 @@ def estimate(
     if len(here) and (here.min() < 0 or max(here.max(), after.max()) >= len(returns) or after.min() < -1):
         raise BadTable(f"indices must be in 0 to {len(returns) - 1}, or -1 for the end of an episode")
     sets = [np.asarray(values, dtype=np.float64) for values in returns]
-    mean, variance = _moments(sets)
-    both = [_moments([values[half::2] for values in sets])[0] for half in (0, 1)]
+    every = np.concatenate(sets) if sets else np.zeros(0)
+    low, high = (float(every.min()), float(every.max())) if len(every) else (0.0, 0.0)
+    mean = _means(sets)
+    both = [_means([values[half::2] for values in sets]) for half in (0, 1)]
+    variance = np.asarray([_variance_of_mean(values, low, high) for values in sets], dtype=np.float64)
     factor, gain = (1.0, 0.0) if repeats else (gamma, 1.0)
 
     def advantage(means: Floats) -> Floats:
@@ -130,12 +134,43 @@ def estimate(
         error=np.sqrt(factor**2 * spread[after] + variance[here]),
         halves=np.stack([advantage(means) for means in both]),
         forks=np.asarray([len(values) for values in sets], dtype=np.int64)[here],
-        span=float(np.ptp(np.concatenate(sets))) if any(map(len, sets)) else 0.0,
+        span=high - low,
     )
 
 
-def _moments(sets: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return the mean of each set, and the variance of that mean; NaN where there are too few."""
-    mean = np.asarray([values.mean() if len(values) else np.nan for values in sets], dtype=np.float64)
-    variance = [values.var(ddof=1) / len(values) if len(values) > 1 else np.nan for values in sets]
-    return mean, np.asarray(variance, dtype=np.float64)
+def smoothed_variance(returns: Sequence[float] | Floats, low: float, high: float) -> float:
+    """Return the variance of the returns of K forks, which is above zero even where they all agree.
+
+        m   = (sum of G_k + low / 2 + high / 2) / (K + 1)
+        s^2 = (sum of (G_k - m)^2 + (low - m)^2 / 2 + (high - m)^2 / 2) / K
+
+    Half a fork at each end of the range, in the variance alone: the usual variance of unanimous forks is zero, as if
+    one more fork could not differ.
+
+        >>> smoothed_variance([1.0, 1.0, 1.0, 1.0], 0.0, 1.0)
+        0.1125
+
+    Args:
+        returns: float [K], at least one.
+        low: lowest return that is possible, or that was seen anywhere.
+        high: the highest one.
+
+    Source: our own, after the prior of half a success and half a failure for a rate (H. Jeffreys, 1946).
+    """
+    values = np.asarray(returns, dtype=np.float64)
+    count = len(values)
+    middle = (float(values.sum()) + 0.5 * low + 0.5 * high) / (count + 1)
+    squares = float(((values - middle) ** 2).sum()) + 0.5 * (low - middle) ** 2 + 0.5 * (high - middle) ** 2
+    return squares / count
+
+
+def _means(sets: Sequence[Floats]) -> Floats:
+    """Return the mean of each set; NaN where it is empty."""
+    return np.asarray([values.mean() if len(values) else np.nan for values in sets], dtype=np.float64)
+
+
+def _variance_of_mean(returns: Floats, low: float, high: float) -> float:
+    """Return the variance of the mean of some returns; NaN where it is unknown."""
+    if len(returns) < 2 or high - low <= TINY:
+        return np.nan
+    return smoothed_variance(returns, low, high) / len(returns)

@@ -3,7 +3,7 @@
     rank      Spearman's correlation of the rule and the true advantage over all turns
     within    the mean of the same within episodes, where both vary
     sign      share of turns with the right sign among those whose true advantage is beyond two standard errors
-    leak      mean |rule| over turns that certainly did nothing, divided by mean |rule| over all turns
+    leak      mean |rule| over turns that probably did nothing, divided by mean |rule| over all turns
     error     RMSE after the best scale and shift of the rule by task, divided by the truth's standard deviation
 
 Intervals come from a bootstrap over tasks: turns of a task share their games, so they are drawn together.
@@ -13,6 +13,7 @@ Not included: gradients (`turncredit.training.truth.gradients`), which say wheth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -38,12 +39,15 @@ __all__ = [
 
 RESAMPLES = 1000
 NOTHING = 0.02
-"""A turn did nothing if its interval lies within this share of the range of returns around zero."""
+"""A turn did nothing if its advantage lies within this share of the range of returns around zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A number with its 95 % interval; None where it cannot be computed. `n` counts what it was computed from."""
+    """A number with its 95 % interval; None where it cannot be computed. `n` counts what it was computed from.
+
+    An interval has two ends that differ, or none: draws that all agree do not say how far off the number may be.
+    """
 
     value: float | None
     low: float | None
@@ -167,12 +171,38 @@ def sign(turns: MeasuredTurns, weights: Floats) -> tuple[Floats, int]:
 
 
 def leak(turns: MeasuredTurns, weights: Floats) -> tuple[Floats, int]:
-    """Return how much credit goes to turns that certainly did nothing, in units of the mean |rule|."""
-    rows = np.abs(turns.advantage) + 2.0 * turns.error <= NOTHING * turns.span
+    """Return how much credit goes to turns that probably did nothing, in units of the mean |rule|.
+
+        sum of w |rule| / sum of w / mean |rule|        w = Phi((d - A) / se) - Phi((-d - A) / se)
+
+    with d = `NOTHING` times the range of the returns: w is the chance that the turn did nothing. The count is the sum
+    of w, rounded; where that is zero, there is no leak to speak of.
+    """
+    weight = chance_of_nothing(turns.advantage, turns.error, NOTHING * turns.span)
+    count = round(float(weight.sum()))
+    if not count:
+        return np.full(len(weights), np.nan), 0
     size = np.abs(turns.rule)
     everywhere = _ratio(turns, weights, size, np.ones(len(size)))
-    there = _ratio(turns, weights, np.where(rows, size, 0.0), rows.astype(np.float64))
-    return _divide(there, everywhere), int(rows.sum())
+    return _divide(_ratio(turns, weights, weight * size, weight), everywhere), count
+
+
+def chance_of_nothing(advantage: Floats, error: Floats, limit: float) -> Floats:
+    """Return the probability that each true advantage lies within a limit around zero, float64 [N].
+
+        >>> chance_of_nothing(np.array([0.0, 0.0, 1.0]), np.array([0.0, 0.05, 0.05]), 0.02).round(3).tolist()
+        [1.0, 0.311, 0.0]
+
+    Args:
+        advantage: float64 [N], the estimates.
+        error: float64 [N], their standard errors; 0 where the advantage is known exactly.
+        limit: from 0; the interval is -limit to limit.
+    """
+    exact = (np.abs(advantage) <= limit + TINY).astype(np.float64)
+    scale = np.where(error > 0.0, error, 1.0) * math.sqrt(2.0)
+    above, below = ((limit - advantage) / scale).tolist(), ((-limit - advantage) / scale).tolist()
+    inside = [0.5 * (math.erf(high) - math.erf(low)) for high, low in zip(above, below, strict=True)]
+    return np.where(error > 0.0, np.asarray(inside, dtype=np.float64), exact)
 
 
 def error(turns: MeasuredTurns, weights: Floats) -> tuple[Floats, int]:
@@ -240,11 +270,11 @@ def draws_of(count: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
 
 
 def interval_of(values: Floats, n: int) -> Interval:
-    """Return the number of the first draw, with the 95 % percentile interval of the others."""
+    """Return the number of the first draw, with the 95 % percentile interval of the others; none where they agree."""
     if not np.isfinite(values[0]):
         return Interval(None, None, None, n)
     finite = values[1:][np.isfinite(values[1:])]
-    if not len(finite):
+    if not len(finite) or float(np.ptp(finite)) <= TINY:
         return Interval(float(values[0]), None, None, n)
     low, high = np.quantile(finite, [0.025, 0.975])
     return Interval(float(values[0]), float(low), float(high), n)

@@ -60,8 +60,9 @@ def paired_differences(draws: Mapping[str, Draws], reference: str) -> dict[str, 
         c        0.95 quantile over s of max over k of |d_ks - d_k| / e_k
         interval d_k - c e_k to d_k + c e_k
 
-    So the chance that any of the intervals misses its difference is 5 %, however many rules are compared. Without
-    draws, as for a single task, there is no interval.
+    So the chance that any of the intervals misses its difference is 5 %, however many rules are compared. There is no
+    interval without draws, as for a single task, nor where the difference is the same in all of them: a sample without
+    a spread does not say how far off it may be.
 
     Args:
         draws: by rule, all from the same draws.
@@ -83,15 +84,14 @@ def paired_differences(draws: Mapping[str, Draws], reference: str) -> dict[str, 
     seen = finite.sum(axis=1)
     centre = moved.sum(axis=1) / np.maximum(seen, 1)
     spread = np.sqrt(np.where(finite, (moved - centre[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(seen - 1, 1))
-    known = np.isfinite(value) & (seen > 1)
-    varies = known & (spread > TINY)
+    varies = np.isfinite(value) & (seen > 1) & (spread > TINY)
     factor = 0.0
     if varies.any():
         most = (np.abs(moved[varies]) / spread[varies, None]).max(axis=0)
         factor = float(np.quantile(most, CONFIDENCE))
     return {
-        name: _interval(at, factor * width if any_draws else None, n)
-        for name, at, width, any_draws, n in zip(names, value, spread, known, counts, strict=True)
+        name: _interval(at, factor * width if varied else None, n)
+        for name, at, width, varied, n in zip(names, value, spread, varies, counts, strict=True)
     }
 
 

@@ -25,6 +25,8 @@ def ending(trajectory: Trajectory) -> str | None:
         return f"error: {_general(trajectory.error or 'without a message')}"
     if trajectory.won:
         return None
+    if trajectory.stop == "answer":
+        return _general(trajectory.error or "an answer that no model could read again")
     turns = trajectory.turns
     if not turns:
         return "no turn was played"

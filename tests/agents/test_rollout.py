@@ -20,7 +20,14 @@ from toys.corridor import Corridor
 from toys.tokens import Bytes
 
 from turncredit.agents.agent import Agent
-from turncredit.agents.errors import AgentError, ContextOverflow, EngineFailed, Interrupted, RequestFailed
+from turncredit.agents.errors import (
+    AgentError,
+    ContextOverflow,
+    EngineFailed,
+    Interrupted,
+    RequestFailed,
+    UnreadableAnswer,
+)
 from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN, REACT
@@ -194,6 +201,26 @@ def test_a_sampler_that_finds_no_room_ends_the_episode_as_tokens() -> None:
 
     episode = one(Agent(), Full(WIN))
     assert (episode.stop, episode.error, len(episode.turns)) == ("tokens", "no room for a token", 2)
+
+
+def test_an_answer_that_no_model_could_read_again_loses_the_episode() -> None:
+    """It is the player's own doing, unlike a request that failed."""
+
+    class Speaker(Scripted):
+        def __init__(self, failure: RequestFailed) -> None:
+            super().__init__(WIN)
+            self.failure = failure
+
+        async def sample(self, request: Request) -> Completion:
+            if request.turn == 2:
+                raise self.failure
+            return await super().sample(request)
+
+    lost = one(Agent(), Speaker(UnreadableAnswer("turn 2: a token that stands for an image")))
+    assert (lost.stop, lost.won, lost.finished, len(lost.turns)) == ("answer", False, True, 2)
+    assert lost.error == "turn 2: a token that stands for an image"
+    failed = one(Agent(), Speaker(RequestFailed("the server is gone")))
+    assert (failed.stop, failed.finished) == ("error", False)
 
 
 # groups and seeds

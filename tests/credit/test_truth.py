@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -53,7 +54,11 @@ def test_the_error_falls_with_the_square_root_of_the_forks(name: str) -> None:
     for forks in counts:
         truth, exact = truth_of(PROCESSES[name](), 120, forks, seed=forks)
         errors.append(float(np.sqrt(((truth.advantage - exact) ** 2).mean())))
-        assert errors[-1] == pytest.approx(float(np.sqrt((truth.error**2).mean())), rel=0.3)
+        said = float(np.sqrt((truth.error**2).mean()))
+        assert (
+            errors[-1] <= 1.3 * said
+        )  # few forks say too little about rare outcomes, so the error is on the safe side
+        assert errors[-1] >= (0.6 if forks < 16 else 0.75) * said
     slope = np.polyfit(np.log(counts), np.log(errors), 1)[0]
     assert slope == pytest.approx(-0.5, abs=0.08)
 
@@ -95,6 +100,33 @@ def test_the_advantages_of_an_episode_telescope() -> None:
     assert truth.value[0] + truth.advantage.sum() == pytest.approx(1.5)
     assert truth.forks.tolist() == [2, 2, 2]
     assert truth.span == pytest.approx(0.8)
+
+
+def test_the_error_of_unanimous_forks_by_hand() -> None:
+    """Four wins at the second turn: m = 4.5 / 5, s^2 = (4 x 0.01 + 0.81 / 2 + 0.01 / 2) / 4; at the first, m = 0.5."""
+    truth = estimate([0.0, 0.0], [0, 1], [1, -1], [[0.0, 1.0, 0.0, 1.0], [1.0] * 4], gamma=0.5)
+    first, second = 5 * 0.25 / 4, 0.45 / 4
+    assert truth.error.tolist() == pytest.approx([math.sqrt(0.25 * second / 4 + first / 4), math.sqrt(second / 4)])
+    alike = estimate([0.0], [0], [-1], [[1.0] * 4], gamma=1.0)
+    assert math.isnan(alike.error[0])  # nothing says how far apart returns can be
+
+
+@pytest.mark.parametrize(("forks", "before", "after"), [(8, 0.9, 1.0), (8, 0.97, 0.99), (8, 0.3, 0.9), (8, 0.5, 0.5),
+                                                         (4, 0.9, 1.0), (16, 0.9, 1.0)])  # fmt: skip
+def test_two_errors_cover_the_advantage_nine_times_in_ten(forks: int, before: float, after: float) -> None:
+    """All outcomes of K forks on either side, with their binomial probabilities."""
+
+    def chance(p: float, won: int) -> float:
+        return math.comb(forks, won) * p**won * (1 - p) ** (forks - won)
+
+    covered = 0.0
+    for first in range(forks + 1):
+        for second in range(forks + 1):
+            sets = [[1.0] * won + [0.0] * (forks - won) for won in (first, second)]
+            truth = estimate([0.0, 0.0, 0.0], [0, 1, 2], [1, 2, -1], [*sets, [0.0, 1.0]], gamma=1.0)
+            inside = abs(truth.advantage[0] - (after - before)) <= 2.0 * truth.error[0] + 1e-9
+            covered += inside * chance(before, first) * chance(after, second)
+    assert covered > 0.9
 
 
 def test_too_few_forks_give_no_error() -> None:
@@ -141,7 +173,9 @@ def scores(rule: list[float], truth: TrueCredit, task: list[int], trajectory: li
 def test_the_truth_itself_is_the_best_rule() -> None:
     truth = known([0.5, -0.5, 0.0, 0.3, 0.0, -0.1], [0.1, 0.1, 0.001, 0.1, 0.001, 0.1])
     best = scores(truth.advantage.tolist(), truth, [0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1])
-    assert best == {"rank": 1.0, "within": 1.0, "sign": 1.0, "leak": 0.0, "error": pytest.approx(0.0, abs=1e-9)}
+    # each of the two turns with 0.001 did nothing for certain, the others with probabilities from 3e-7 to 0.1
+    measured = {"rank": 1.0, "within": 1.0, "sign": 1.0, "leak": pytest.approx(0.0, abs=0.03)}
+    assert best == measured | {"error": pytest.approx(0.0, abs=1e-9)}
     worst = scores((-truth.advantage).tolist(), truth, [0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1])
     assert (worst["rank"], worst["within"], worst["sign"]) == (-1.0, -1.0, 0.0)
     assert worst["error"] == pytest.approx(0.0, abs=1e-9)  # the best scale may be negative
@@ -159,7 +193,12 @@ def test_measures_by_hand() -> None:
     truth = known([0.4, -0.4, 0.0, 0.0], [0.1, 0.1, 0.001, 0.3])
     measured = scores([1.0, 1.0, 0.5, 0.1], truth, [0, 0, 0, 1], [0, 0, 0, 1])
     assert measured["sign"] == 0.5  # of the two that are beyond two errors, one is right
-    assert measured["leak"] == pytest.approx(0.5 / 0.65)  # the last turn may have done something
+    normal = NormalDist()
+    some = normal.cdf((0.02 - 0.4) / 0.1) - normal.cdf((-0.02 - 0.4) / 0.1)  # of each of the first two turns
+    wide = normal.cdf(0.02 / 0.3) - normal.cdf(-0.02 / 0.3)  # of the last, 0.053
+    leaked = (2 * some * 1.0 + 1.0 * 0.5 + wide * 0.1) / (2 * some + 1.0 + wide)
+    assert measured["leak"] == pytest.approx(leaked / 0.65)
+    assert leaked / 0.65 == pytest.approx(0.7383, abs=1e-4)
     assert measured["within"] == pytest.approx(0.0, abs=1e-9)
     spread = density(truth)
     assert (spread.significant, spread.top_tenth) == (0.5, 0.5)
@@ -341,7 +380,9 @@ def test_the_truth_has_less_noise_than_the_outcome() -> None:
     outcome, best = (gradient_scores(gradients, values, exact, steps.task, resamples=50) for values in (rule, exact))
     assert best["noise"].value < 0.2 * outcome["noise"].value
     assert best["agreement"].value > outcome["agreement"].value > 0.0
-    assert best["noise"].high < outcome["noise"].low
+    # the truth has one gradient a group, the same in all of them: no draw differs, so it has no interval
+    assert (best["noise"].low, best["noise"].high) == (None, None)
+    assert best["noise"].value < outcome["noise"].low
     assert best["agreement"].n == 500
 
 

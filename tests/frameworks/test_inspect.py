@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,13 @@ def test_epochs_are_further_episodes_of_the_same_task(tmp_path: Path):
 
     log = play(environment_task(HOUSEHOLD, TASKS[:1], Agent(max_turns=30), epochs=2), answer, tmp_path)
     assert [sample.scores["success"].value for sample in log.samples] == [1.0, 1.0]
+    assert math.isnan(log.results.scores[0].metrics["stderr"].value)  # one task, in scores that all agree
     assert sorted(sample.epoch for sample in log.samples) == [1, 2]
 
 
-def test_a_failure_of_the_environment_is_a_lost_episode_with_its_reason(tmp_path: Path):
+def test_a_failure_of_the_environment_is_unscored_with_its_reason(tmp_path: Path):
     log = play(environment_task(HOUSEHOLD, ["no such task"], Agent()), None, tmp_path)
     (sample,) = log.samples
-    assert sample.scores["success"].value == 0.0
+    assert math.isnan(sample.scores["success"].value)
+    assert (log.results.scores[0].scored_samples, log.results.scores[0].unscored_samples) == (0, 1)
     assert (sample.metadata["stop"], "no such task" in sample.metadata["error"]) == ("error", True)

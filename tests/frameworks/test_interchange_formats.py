@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,11 @@ def test_a_log_comes_back_and_is_inspects_own(tmp_path: Path) -> None:
     assert won.scores["success"].value == 1.0
     assert won.metadata["turncredit"]["turns"][0]["advantages"] == {"gigpo": 0.25}
     assert by_id["a", 2].error.message == "the environment died"
+    assert math.isnan(by_id["a", 2].scores["success"].value)
+    (success,) = log.results.scores  # one of three was won; the fourth failed, and is no lost episode
+    assert success.metrics["accuracy"].value == pytest.approx(1 / 3)
+    assert (success.scored_samples, success.unscored_samples) == (3, 1)
+    assert (log.eval.metadata["failed"], log.eval.metadata["not_counted"]) == (1, 0)
     read = list(FORMATS["inspect"].read(tmp_path / "logs"))
     assert [item.trajectory for item in read] == [without_images(trajectory) for trajectory in EPISODES]
     assert {item.iteration for item in read} == {3}

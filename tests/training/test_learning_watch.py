@@ -238,3 +238,23 @@ def test_the_state_of_an_earlier_version_is_read():
     watch = watch_of(Recorded())
     watch.load_state({"best": 0.5, "success": [0.5], "best_window": [], "changes": [0.0, 0], "active": ["flat"]})
     assert watch.state()["active"] == ["flat"]
+
+
+def test_a_mixture_of_which_one_part_is_trained_on_is_warned_about():
+    report = Recorded()
+    watch = watch_of(report)
+    values = {"no_variance_groups": 0.0, "signal": 0.5, "success": 0.5, "reward": 0.5, "updates": 1}
+
+    def of(part, trained, dropped):
+        return {f"trained_episodes/{part}": trained, f"groups_dropped/{part}": dropped}
+
+    both = {**of("search", 8.0, 3.0), **of("house", 8.0, 0.0)}
+    alone = {**of("search", 0.0, 4.0), **of("house", 16.0, 1.0)}
+    failed = {**of("search", 0.0, 0.0), **of("house", 16.0, 1.0)}  # its episodes ended as errors
+    for step, parts in enumerate([both, of("house", 8.0, 2.0), failed, alone, alone], start=1):
+        watch.after(step, {**values, **parts})
+    ((phase, step, text),) = report.events
+    assert (phase, step) == ("warning", 4)
+    assert text.startswith(
+        "all that was trained on is of house: every group of the other parts was dropped (4 of search)"
+    )

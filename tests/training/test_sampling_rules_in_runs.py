@@ -17,7 +17,7 @@ import pytest
 from test_training_loop import CHILD, TESTS, assert_same_weights, lines, make_run, weights
 from toys.open_groups import after
 from toys.sampling_rules import helped, until_mixed
-from toys.training_helpers import conversation, random_advantages, trajectory
+from toys.training_helpers import conversation, random_advantages, trajectory, turn
 from toys.warm_processes import WarmPopen
 
 from turncredit.agents.files.trajectory_files import read_trajectories
@@ -34,9 +34,10 @@ from turncredit.training.preflight.effects import effective_toml
 from turncredit.training.sampling import BranchPoint, TaskRecords
 from turncredit.training.sampling.group_draws import DrawnGroup
 from turncredit.training.sampling.group_rules.catalogue import get_group_rule
-from turncredit.training.sampling.grown_groups import GrowingGroups
+from turncredit.training.sampling.grown_groups import GrowingGroups, PlayedGroup
 from turncredit.training.sampling.growth import decide
 from turncredit.training.sampling.sampling_files import SamplingFiles, played_groups
+from turncredit.training.sampling.sampling_metrics import growth_by_part
 
 HERE = "toys.sampling_rules"
 PLAIN = ("evaluation.episodes=0", "train.iterations=3", "checkpoints.every=1", "checkpoints.keep=9")
@@ -430,3 +431,18 @@ def test_the_order_of_members_means_nothing() -> None:
     orders = grow(1, members)
     for seed in range(5):
         assert grow(1, [members[k] for k in np.random.default_rng(seed).permutation(6)]) == orders
+
+
+def test_dropped_groups_are_counted_by_the_part_of_a_mixture():
+    def played(number, task, dropped):
+        members = tuple(trajectory([turn([1], [2])], name=f"{task}#{k}@0", task=task) for k in range(2))
+        return PlayedGroup(DrawnGroup(number, task, 2, 7), Group(task, members), dropped=dropped)
+
+    sampled = [played(0, "search/1", True), played(1, "search/2", True), played(2, "house/tiny/1", False)]
+    assert growth_by_part([*sampled, played(3, "house/tiny/2", True)], ["search", "house/tiny", "house/small"]) == {
+        "groups_dropped/search": 2.0,
+        "trained_episodes/search": 0.0,
+        "groups_dropped/house/tiny": 1.0,
+        "trained_episodes/house/tiny": 2.0,
+    }
+    assert growth_by_part(sampled, []) == {}

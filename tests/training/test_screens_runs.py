@@ -111,6 +111,24 @@ def test_a_broken_image_is_an_error_of_its_episode(folder):
         assert len(episode.turns) == 1
 
 
+def test_a_policy_that_answers_with_the_token_of_an_image_loses(folder, monkeypatch):
+    checkpoint = sorted((folder / "checkpoints").glob("0*"))[-1]
+    sampler = TransformersSampler(load_model(checkpoint), load_tokenizer(checkpoint))
+    from turncredit.agents.agent import Agent
+    from turncredit.training.run_folder.metrics import play_metrics
+
+    token = reader_of(sampler.tokenizer).token
+    says = "turncredit.agents.samplers.transformers.sampler.sample_tokens"
+    monkeypatch.setattr(says, lambda logits, *_, **__: ([token] * len(logits), [-0.5] * len(logits)))
+    groups = rollout(Agent(max_turns=3, max_tokens=6), sampler, ["0", "1"], make=toys.colours.Colours)
+    for group in groups:
+        (episode,) = group.trajectories
+        assert (episode.stop, episode.won, episode.turns) == ("answer", False, ())
+        assert episode.error == "turn 0: the model answered with the token that stands for an image"
+    metrics = play_metrics(groups)
+    assert (metrics["episodes"], metrics["errors"], metrics["success"]) == (2, 0, 0.0)
+
+
 def test_a_policy_that_reads_text_only_is_refused_with_a_remedy(tmp_path):
     blind = copy.deepcopy(TABLE) | {"output": str(tmp_path / "run")}
     del blind["policy"]["new"]["vision"]

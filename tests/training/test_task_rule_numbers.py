@@ -692,3 +692,51 @@ def test_streams_of_runs_differ():
 def test_impossible_options_are_refused_before_the_first_draw(name, options, message):
     with pytest.raises((BadOption, ConfigError), match=message):
         get_task_rule(name, **options)
+
+
+def test_each_environment_of_a_mixture_goes_through_its_own_levels():
+    """Household has two levels and weight 1 + 1, search one part and weight 2: half of the groups each."""
+    pool = [f"house/{level}/train/{level}/{k}" for level in ("tiny", "small") for k in "ab"]
+    pool += [f"search/train/{k}" for k in "abc"]
+    weights = {"house/tiny": 1.0, "house/small": 1.0, "search": 2.0}
+    options = {"threshold": 0.75, "visits": 2, "mix": 0.5, "weights": weights}
+
+    def parts(step):
+        return sorted({task.rpartition("/train/")[0] for task in step.tasks})
+
+    records = TaskRecords.of(pool)
+    first = draw("levels", records, 4, **options)
+    assert parts(first) == ["house/tiny", "search"]
+    assert sum(task.startswith("search/") for task in first.tasks) == 2
+    won = [visit(task, 8, 8) for task in pool if task.startswith("search/")]
+    second = draw("levels", records.after(won, 0), 4, state=first.state, **options)
+    assert parts(second) == ["house/tiny", "search"]  # what was won elsewhere ends no level here
+    won += [visit(task, 8, 8) for task in pool[:2]]
+    third = draw("levels", records.after(won, 1), 4, state=second.state, **options)
+    assert parts(third) == ["house/small", "house/tiny", "search"]  # one of its two groups is of the level below
+    assert third.state["ladders"]["house"]["level"] == 1
+    assert third.state["groups"] == {"house": 6, "search": 6}
+
+
+def test_levels_of_the_only_environment_of_a_mixture_are_told_apart():
+    pool = ["house/tiny/train/tiny/a", "house/small/train/small/a"]
+    weights = {"house/tiny": 1.0, "house/small": 1.0}
+    rule = get_task_rule("levels", visits=1, mix=0.0, weights=weights)
+    steps = run(rule, pool, outcome=always(1.0), count=1)
+    assert [step.tasks for step in steps[:2]] == [(pool[0],), (pool[1],)]
+    with pytest.raises(TrainingError, match="'house/tiny', 'house/small'; got the order"):
+        draw("levels", TaskRecords.of(pool), 1, weights=weights, order=["tiny", "small"])
+
+
+def test_marks_in_the_name_of_a_level_make_no_ladder():
+    pool = [f"house/small+objects=4/train/{k}" for k in "ab"] + ["house/small+objects=4/train/a+steps"]
+    step = draw("we_math", TaskRecords.of(pool), 2)
+    assert set(step.tasks) == {pool[0], pool[1]}  # two ladders begin, and the variant waits
+    assert set(step.state["rungs"]) == {pool[0], pool[1]}
+
+
+def test_tasks_of_another_part_say_nothing():
+    records = TaskRecords.of(["a/x1", "a/x2", "b/x1", "b/x3"])
+    filled = from_similar(records, np.array([1.0, np.nan, np.nan, np.nan]), 1.0, {"a": 1.0, "b": 1.0})
+    assert filled[:2].tolist() == [1.0, 1.0]
+    assert np.isnan(filled[2:]).all()

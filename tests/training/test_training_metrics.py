@@ -1,4 +1,5 @@
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from turncredit.training.run_folder.metrics import (
     MetricsWriter,
     credit_metrics,
     group_metrics,
+    part_metrics,
     play_metrics,
     read_events,
     repeated_turns,
@@ -37,12 +39,13 @@ def test_play_by_hand():
     outgrown = trajectory([], stop="tokens")
     assert play_metrics([Group("t", (outgrown, outgrown, failed))])["outgrown"] == 2
     got = play_metrics([Group("t", (won, lost)), Group("u", (failed,))])
+    assert math.isnan(got.pop("success_error"))  # one group, since the other one failed
     assert got == {
         "episodes": 3,
         "errors": 1,
+        "uncounted": 0,
         "outgrown": 0,
         "success": 0.5,
-        "success_error": 0.0,  # of one group, since the other one failed
         "reward": 0.5,
         "turns": 3.0,
         "tokens": 8,
@@ -69,11 +72,12 @@ def test_the_error_of_success_is_that_of_groups():
     failed = trajectory([turn([1], [2])], stop="error")
     alike = [Group("t", (won, won)), Group("u", (lost, lost))]
     assert success_error(alike) == pytest.approx(0.5)  # p = 1/2; (2 - 1, 0 - 1); sqrt(2 x 2) / 4
-    assert success_error([Group("t", (won, lost)), Group("u", (lost, won))]) == 0.0
     uneven = [Group("t", (won, won, lost)), Group("u", (lost, failed)), Group("v", (failed,))]
     # p = 2/4; 2 - 3 p = 1/2 and 0 - 1 p = -1/2; sqrt(2 / 1 x 1/2) / 4
     assert success_error(uneven) == pytest.approx(0.25)
-    assert success_error([Group("t", (won, lost))]) == success_error([]) == 0.0
+    one_of_two = part_metrics([Group("a/t", (won, lost)), Group("b/t", (won,)), Group("b/u", (lost,))], ["a", "b"])
+    assert math.isnan(one_of_two["success_error/a"])  # one group of this part
+    assert one_of_two["success_error/b"] == pytest.approx(0.5)
 
 
 def of(values, *more, **named):
@@ -84,7 +88,7 @@ def of(values, *more, **named):
 
 
 def test_nothing_played_gives_zeros():
-    assert set(play_metrics([]).values()) == {0}
+    assert {value for key, value in play_metrics([]).items() if key != "success_error"} == {0}
     assert credit_metrics(of(np.zeros(0))) == dict.fromkeys(
         ("signal", "step_signal", "advantage", "advantage_std"), 0.0
     )

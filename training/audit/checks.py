@@ -273,7 +273,7 @@ def wrong_endings(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
     most = audited.agent.max_turns
     if len(trajectory.turns) > most or (trajectory.stop == "turns" and len(trajectory.turns) != most):
         yield None, f"ended as {trajectory.stop!r} after {len(trajectory.turns)} turns, with a limit of {most}"
-    if (trajectory.error is not None) != (trajectory.stop in {"error", "tokens"}):
+    if (trajectory.error is not None) != (trajectory.stop in {"error", "tokens", "answer"}):
         yield None, f"ended as {trajectory.stop!r} with the error message {trajectory.error!r}"
     for number, turn in enumerate(trajectory.turns):
         problem = _wrong_ending(audited, turn)

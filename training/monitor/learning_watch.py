@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from turncredit.evaluation.results import EvaluationSummary, Rate
@@ -76,11 +77,28 @@ class LearningWatch:
             f"no loss or gradient was finite, so all {skipped} optimizer steps were skipped and the policy is as it "
             "was; look for infinite logits, and at policy.dtype",
         )
+        self._one_part(step, values)
         parts = [key.removeprefix("success") for key in values if key.startswith("success/")] or [""]
         for part in parts:
             falls = self._falls.setdefault(part, SuccessFalls())
-            fall = falls.after(values[f"success{part}"], values.get(f"success_error{part}", 0.0))
+            fall = falls.after(values[f"success{part}"], values.get(f"success_error{part}", math.nan))
             self._warn(f"fall{part}", fall is not None, step, "" if fall is None else _of_fall(fall, part[1:]))
+
+    def _one_part(self, step: int, values: Mapping[str, float]) -> None:
+        """Warn about groups that were dropped until a single part of a mixture was left to train on."""
+        key = "trained_episodes/"
+        trained = {name.removeprefix(key): number for name, number in values.items() if name.startswith(key)}
+        left = [part for part, number in trained.items() if number > 0]
+        dropped = {part: values[f"groups_dropped/{part}"] for part in trained if part not in left}
+        numbers = ", ".join(f"{number:.0f} of {part}" for part, number in dropped.items())
+        self._warn(
+            "one part",
+            len(left) == 1 and bool(dropped) and all(dropped.values()),
+            step,
+            f"all that was trained on is of {left[0] if left else ''}: every group of the other parts was dropped "
+            f"({numbers}), and the weights of parts hold among the groups that are played, not among these; try tasks "
+            "of the other parts that are sometimes won and sometimes lost",
+        )
 
     def after_shared(self, step: int, values: Mapping[str, float], dtype: str) -> None:
         """Warn if sampler and learner differ though they compute with one module, where only rounding may differ.

@@ -62,8 +62,9 @@ def _within(events: Sequence[Mapping[str, float]]) -> str | None:
     if size < FEWEST:
         return None
     success = [event["success"] for event in events]
-    errors = [event.get("success_error", 0.0) ** 2 for event in events]
-    first, last = SuccessWindow.of(success[:size], errors[:size]), SuccessWindow.of(success[-size:], errors[-size:])
+    errors = [event.get("success_error") for event in events]
+    variances = [None if error is None else error**2 for error in errors]
+    first, last = (SuccessWindow.of(success[part], variances[part]) for part in (slice(None, size), slice(-size, None)))
     if abs(last.mean - first.mean) > NOISE * math.sqrt((first.variance + last.variance) / size):
         return None
     return (

@@ -39,14 +39,15 @@ class SuccessWindow:
     size: int
 
     @classmethod
-    def of(cls, success: Sequence[float], errors: Sequence[float]) -> "SuccessWindow":
+    def of(cls, success: Sequence[float], errors: Sequence[float | None]) -> "SuccessWindow":
         """Return the window of some iterations.
 
         Args:
             success: of each, in [0, 1].
-            errors: variance of each, as its groups show it.
+            errors: variance of each, as its groups show it; None where they do not.
         """
-        spread = max(statistics.variance(success), statistics.fmean(errors))
+        variances = [error for error in errors if error is not None]
+        spread = max(statistics.variance(success), statistics.fmean(variances) if variances else 0.0)
         return cls(statistics.fmean(success), spread, len(success))
 
 
@@ -82,24 +83,27 @@ class SuccessFalls:
 
     def __init__(self) -> None:
         self._success: list[float] = []
-        self._errors: list[float] = []
+        self._errors: list[float | None] = []
         self._best: dict[int, SuccessWindow] = {}  # by the number of newest iterations that it is compared with
         self._squares = self._variances = 0.0
-        self._count = 0
+        self._count = self._errors_known = 0
 
     def after(self, success: float, error: float) -> Fall | None:
         """Return the fall that is certain after one more iteration; None for none.
 
         Args:
             success: of the iteration, in [0, 1].
-            error: its standard error, from the groups of the iteration.
+            error: its standard error, from the groups of the iteration; NaN where they do not show one.
         """
         if self._success:
             self._squares += (success - self._success[-1]) ** 2
-        self._variances += error**2
+        variance = None if math.isnan(error) else error**2
         self._count += 1
+        if variance is not None:
+            self._variances += variance
+            self._errors_known += 1
         self._success = [*self._success, success][-BEFORE - max(NEWEST) :]
-        self._errors = [*self._errors, error**2][-BEFORE - max(NEWEST) :]
+        self._errors = [*self._errors, variance][-BEFORE - max(NEWEST) :]
         falls = [fall for newest in NEWEST if (fall := self._fall(newest)) is not None]
         return next((fall for fall in falls if fall.certain(self._variance)), None)
 
@@ -107,7 +111,7 @@ class SuccessFalls:
     def _variance(self) -> float:
         """Variance of an iteration's success over the whole run, as far as it does not come from a trend."""
         changes = self._squares / (2 * (self._count - 1)) if self._count > 1 else 0.0
-        return max(changes, self._variances / max(1, self._count))
+        return max(changes, self._variances / max(1, self._errors_known))
 
     def _fall(self, newest: int) -> Fall | None:
         """Return the difference to the best window that ended before the newest iterations; None if there is none."""
@@ -125,7 +129,7 @@ class SuccessFalls:
             "success": self._success,
             "errors": self._errors,
             "best": {str(newest): [best.mean, best.variance] for newest, best in self._best.items()},
-            "sums": [self._squares, self._variances, self._count],
+            "sums": [self._squares, self._variances, self._count, self._errors_known],
         }
 
     def load_state(self, state: State) -> None:
@@ -135,4 +139,5 @@ class SuccessFalls:
         self._success, self._errors = list(state["success"]), list(state["errors"])
         best = state["best"].items()
         self._best = {int(newest): SuccessWindow(mean, variance, BEFORE) for newest, (mean, variance) in best}
-        self._squares, self._variances, self._count = state["sums"]
+        self._squares, self._variances, self._count, *counts = state["sums"]
+        self._errors_known = counts[0] if counts else self._count  # an earlier version wrote an unknown error as 0

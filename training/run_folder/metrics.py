@@ -144,23 +144,23 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Return statistics of the episodes of one iteration.
 
     Returns:
-        episodes, errors (episodes that ended as "error"), tokens (sampled, in all episodes). Without the errors:
-        outgrown (episodes that outgrew the context), success, reward and turns (means), success_error (see its
-        function), and as shares of turns:
-        unparsable, inadmissible, loops (turns that repeat an earlier state and action of their trajectory). All but
-        episodes and errors leave out what teachers played, and all but these, outgrown and tokens also forks, episodes
-        with a hint, and those with a temperature of their own: their outcomes are no sample of what the policy
-        achieves.
+        episodes, errors (episodes that ended as "error"), uncounted (others that are no sample of what the policy
+        achieves: forks, what teachers played, episodes with a hint, and those with a temperature of their own), tokens
+        (sampled, in all episodes but those of teachers), outgrown (of these, the episodes that outgrew the context).
+        Over all episodes but errors and uncounted ones: success, reward and turns (means), success_error (see its
+        function), and as shares of turns: unparsable, inadmissible, loops (turns that repeat an earlier state and
+        action of their trajectory).
     """
     everyone = [trajectory for group in groups for trajectory in group.trajectories]
     own = [trajectory for trajectory in everyone if not trajectory.teacher]
     whole = [trajectory for trajectory in everyone if trajectory.plain]
-    done = [trajectory for trajectory in whole if trajectory.stop != "error"]
+    done = [trajectory for trajectory in whole if trajectory.finished]
     turns = sum(len(trajectory.turns) for trajectory in done)
     count, of_turns = max(1, len(done)), 1.0 / max(1, turns)
     return {
         "episodes": len(everyone),
-        "errors": sum(trajectory.stop == "error" for trajectory in everyone),
+        "errors": sum(not trajectory.finished for trajectory in everyone),
+        "uncounted": sum(trajectory.finished and not trajectory.plain for trajectory in everyone),
         "outgrown": sum(trajectory.stop == "tokens" for trajectory in own),
         "success": sum(trajectory.won for trajectory in done) / count,
         "success_error": success_error(groups),
@@ -173,7 +173,7 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-PART_METRICS = ("episodes", "errors", "success", "success_error", "reward", "turns")
+PART_METRICS = ("episodes", "errors", "uncounted", "success", "success_error", "reward", "turns")
 """Keys of `play_metrics` that `part_metrics` has of every part."""
 
 
@@ -195,20 +195,25 @@ def part_metrics(groups: Sequence[Group], parts: Sequence[str]) -> dict[str, flo
 
 
 def success_error(groups: Sequence[Group]) -> float:
-    """Return the standard error of the mean success, with groups as the units that were drawn; 0 with less than two.
+    """Return the standard error of the mean success, with groups as the units that were drawn; NaN where unknown.
 
     Forks and helped episodes do not count.
 
     The episodes of a group play one task and are alike, so they say less than as many of different tasks: with n_g
     episodes and w_g won ones in each of G groups, and p = sum w / sum n (a ratio estimate; Cochran 1977),
     se^2 = G / (G - 1) x sum (w_g - p n_g)^2 / (sum n_g)^2.
+
+    It is unknown with fewer than two groups, and where all groups won the same share: a sample without a spread does
+    not say how far off its mean may be.
     """
     whole = [[trajectory for trajectory in group.finished if trajectory.plain] for group in groups]
     pairs = [(len(done), sum(trajectory.won for trajectory in done)) for done in whole]
     counts, won = np.array([pair for pair in pairs if pair[0]], dtype=np.float64).reshape(-1, 2).T
     if len(counts) < 2:
-        return 0.0
+        return math.nan
     residuals = won - counts * won.sum() / counts.sum()
+    if np.abs(residuals).max() <= 1e-9:
+        return math.nan
     return float(np.sqrt(len(counts) / (len(counts) - 1) * (residuals**2).sum()) / counts.sum())
 
 

@@ -16,7 +16,7 @@ from turncredit.credit.columns import Floats, Ints
 from turncredit.training.errors import TrainingError
 from turncredit.training.sampling.records import TaskRecords
 
-__all__ = ["Counts", "PlayedSince", "by_id", "counts_of", "played_since", "rows_of", "success_or"]
+__all__ = ["Counts", "PlayedSince", "by_id", "counts_of", "played_since", "rows_in", "rows_of", "success_or"]
 
 
 class Counts(TypedDict):
@@ -51,17 +51,21 @@ def by_id(records: TaskRecords) -> TaskRecords:
     >>> by_id(TaskRecords.of(["b", "a"])).tasks
     ('a', 'b')
     """
-    order = np.array(sorted(range(len(records.tasks)), key=records.tasks.__getitem__), dtype=np.int64)
+    return rows_in(records, np.array(sorted(range(len(records.tasks)), key=records.tasks.__getitem__), dtype=np.int64))
+
+
+def rows_in(records: TaskRecords, rows: Ints) -> TaskRecords:
+    """Return some rows of the records, in the order in which they are named."""
     return TaskRecords(
-        tasks=tuple(records.tasks[row] for row in order),
-        visits=records.visits[order],
-        last=records.last[order],
-        episodes=records.episodes[order],
-        wins=records.wins[order],
-        reward=records.reward[order],
-        reward2=records.reward2[order],
-        window=records.window[order],
-        remembered={name: column[order] for name, column in records.remembered.items()},
+        tasks=tuple(records.tasks[row] for row in rows),
+        visits=records.visits[rows],
+        last=records.last[rows],
+        episodes=records.episodes[rows],
+        wins=records.wins[rows],
+        reward=records.reward[rows],
+        reward2=records.reward2[rows],
+        window=records.window[rows],
+        remembered={name: column[rows] for name, column in records.remembered.items()},
     )
 
 

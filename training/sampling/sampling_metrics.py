@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turncredit.agents.trajectory import Group
+from turncredit.envs.parts import part_of
 from turncredit.training.sampling.grown_groups import PlayedGroup
 
-__all__ = ["draw_metrics", "fork_metrics", "growth_metrics"]
+__all__ = ["draw_metrics", "fork_metrics", "growth_by_part", "growth_metrics"]
 
 
 def draw_metrics(sampled: Sequence[PlayedGroup]) -> dict[str, float]:
@@ -36,6 +37,25 @@ def growth_metrics(sampled: Sequence[PlayedGroup]) -> dict[str, float]:
         "rounds": sum(played.rounds for played in sampled) / len(sampled),
         "trained_episodes": float(sum(len(played.counted.finished) - len(played.masked) for played in trained)),
     }
+
+
+def growth_by_part(sampled: Sequence[PlayedGroup], parts: Sequence[str]) -> dict[str, float]:
+    """Return how many groups of each part of a mixture were dropped, and what of it is trained on.
+
+    Weights of parts hold among the groups that are played: a rule that drops groups may leave one part alone.
+
+    Args:
+        sampled: the groups, dropped ones included.
+        parts: names of the parts; those without a group are left out.
+
+    Returns:
+        groups_dropped and trained_episodes, each as "groups_dropped/PART".
+    """
+    by_part: dict[str, list[PlayedGroup]] = {}
+    for played in sampled:
+        by_part.setdefault(part_of(played.drawn.task, parts), []).append(played)
+    numbers = {part: growth_metrics(own) for part, own in by_part.items() if part}
+    return {f"{key}/{part}": numbers[part][key] for part in numbers for key in ("groups_dropped", "trained_episodes")}
 
 
 def fork_metrics(groups: Sequence[Group]) -> dict[str, float]:

@@ -8,6 +8,7 @@ table.estimate(gamma=0.95, invalid_penalty=0.1)
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.retracing import depends_on_chance
 from turncredit.agents.rollouts.rollout_stream import member_number
 from turncredit.agents.trajectory import Group, Trajectory
-from turncredit.credit.truth import TrueCredit, estimate, reliability
+from turncredit.credit.truth import TrueCredit, estimate, reliability, smoothed_variance
 from turncredit.training.errors import TrainingError
 from turncredit.training.truth.fork_records import ForkFile, ForkRecord
 from turncredit.training.truth.forking import ForkJob, ForkPlayer
@@ -49,7 +50,7 @@ class TruthOptions:
     """Play about this many turns at most; 0: no limit."""
     early: bool = False
     """Leave out further forks of histories whose first ones all gave one return, and those before and after them too.
-    Their errors count as zero, so intervals are a little too narrow."""
+    Their errors stay those of the first forks."""
     gamma: float = 0.95
     """Discount of the returns whose variance decides where further forks are played."""
     invalid_penalty: float = 0.0
@@ -188,7 +189,8 @@ def _measure(table: TruthTable, player: ForkPlayer, options: TruthOptions, keep:
 
 def _settled(table: TruthTable, options: TruthOptions) -> NDArray[np.bool_]:
     """Return the histories whose returns are all equal, like those of the histories before and after them."""
-    histories, settled = table.histories, (_spreads(table, options) == 0.0) & (table.counts() >= FIRST)
+    alike = [float(np.ptp(values)) == 0.0 if len(values) else False for values in _returns(table, options)]
+    histories, settled = table.histories, np.asarray(alike, dtype=bool) & (table.counts() >= FIRST)
     steps = [(here, after) for here, after in zip(histories.value_of, histories.next_of, strict=True) if after >= 0]
     agreed: NDArray[np.bool_] = settled.copy()
     for here, after in steps:
@@ -198,12 +200,17 @@ def _settled(table: TruthTable, options: TruthOptions) -> NDArray[np.bool_]:
 
 
 def _spreads(table: TruthTable, options: TruthOptions) -> NDArray[np.float64]:
-    """Return the standard deviation of the returns of each history; 0 where there are fewer than two."""
-    spreads = []
-    for history in table.histories.all:
-        values = table.file.values(history.key, options.gamma, options.invalid_penalty)
-        spreads.append(float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+    """Return the standard deviation of the returns of each history, by `smoothed_variance`; 0 where there are none."""
+    returns = _returns(table, options)
+    every = [value for values in returns for value in values]
+    low, high = min(every, default=0.0), max(every, default=0.0)
+    spreads = [math.sqrt(smoothed_variance(values, low, high)) if len(values) else 0.0 for values in returns]
     return np.asarray(spreads, dtype=np.float64)
+
+
+def _returns(table: TruthTable, options: TruthOptions) -> list[Sequence[float]]:
+    """Return the returns of the forks of each history."""
+    return [table.file.values(history.key, options.gamma, options.invalid_penalty) for history in table.histories.all]
 
 
 def _shares(table: TruthTable, options: TruthOptions, room: int) -> NDArray[np.int64]:

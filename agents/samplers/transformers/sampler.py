@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from turncredit.agents.errors import RequestFailed, SamplerError
+from turncredit.agents.errors import RequestFailed, SamplerError, UnreadableAnswer
 from turncredit.agents.models.model_folder import dtype_of, find_model, load_model, load_tokenizer
 from turncredit.agents.models.tokenization import answer_text, exact_decoder
 from turncredit.agents.models.weights import Weights, base_model, has_adapter
@@ -463,7 +463,7 @@ class TransformersSampler(Sampler):
         self._decoder.pause(item.request.episode)
         self._running.pop(item.request.episode, None)
         item.future.set_exception(
-            RequestFailed(f"turn {item.request.turn}: the model answered with the token that stands for an image")
+            UnreadableAnswer(f"turn {item.request.turn}: the model answered with the token that stands for an image")
         )
 
     def _finish(self, item: Generation) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from turncredit.agents.content import ImagePart
-from turncredit.agents.errors import ModelError, RequestFailed, SamplerError, StoreError
+from turncredit.agents.errors import ModelError, RequestFailed, SamplerError, StoreError, UnreadableAnswer
 from turncredit.agents.samplers.base import Request
 from turncredit.agents.vision.image_reader import ImageReader
 from turncredit.agents.vision.untyped import Processor
@@ -92,10 +92,10 @@ class PromptImages:
         """Refuse an answer with the token that stands for an image, which no model could read again.
 
         Raises:
-            RequestFailed: the answer has it.
+            UnreadableAnswer: the answer has it.
         """
         if self.token in tokens:
-            raise RequestFailed(
+            raise UnreadableAnswer(
                 f"episode {request.episode}, turn {request.turn}: the model answered with the token that stands for an "
                 "image"
             )

@@ -16,7 +16,7 @@ function ablationPage(store) {
       fact("runs finished", `${done.length} of ${found.runs.length}`), fact("work, summed over runs", duration(found.seconds ?? 0))),
     notes(store),
     found.curves.lines.length > 0 && [h("h2", {}, "While training"), h("div", { class: "plots wide" }, plot({ title: "Success", about: found.curves.title, points: [], share: true, size: innerWidth < 700 ? [340, 190] : [760, 270],
-      lines: found.curves.lines.map((/** @type {any} */ one) => ({ name: one.name, points: one.x.map((/** @type {number} */ x, /** @type {number} */ k) => ({ x, y: one.y[k], ...(one.low.length ? { low: one.low[k], high: one.high[k] } : {}) })) })) })),
+      lines: found.curves.lines.map((/** @type {any} */ one) => ({ name: one.name, points: one.x.map((/** @type {number} */ x, /** @type {number} */ k) => ({ x, y: one.y[k], ...(one.low.length && one.low[k] !== null ? { low: one.low[k], high: one.high[k] } : {}) })) })) })),
       h("p", { class: "quiet" }, `Success ${found.curves.title}.`)],
     afterTraining(found, arms),
     differences(found),

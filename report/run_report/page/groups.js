@@ -241,8 +241,8 @@ function against(turns, members, rule, path) {
   if (!turns.rules.includes(TRUTH)) return null;
   const shown = rule === TRUTH ? (turns.rules.find((name) => name !== TRUTH) ?? "") : rule;
   const points = members.flatMap((member, m) => (member.credit[shown]?.value ?? []).flatMap((x, t) => {
-    const y = member.credit[TRUTH]?.value[t], error = member.credit[TRUTH]?.parts["standard error"]?.[t] ?? 0;
-    if (x === null || y === null || y === undefined) return [];
+    const y = member.credit[TRUTH]?.value[t], error = member.credit[TRUTH]?.parts["standard error"]?.[t] ?? null;
+    if (x === null || y === null || y === undefined || error === null) return [];
     const text = `episode ${m + 1}, turn ${t + 1}: ${line(did(turns, member, t), 80)}\n${shown} ${signed(x)}, truth ${signed(y)} ± ${plain(2 * error)}`;
     return [{ x, y, low: y - 2 * error, high: y + 2 * error, text, href: `#/turn/${path}/${m}/${t}` }];
   }));

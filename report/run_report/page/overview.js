@@ -19,7 +19,7 @@ const CURVES = [
   ["advantage", "Mean advantage", "over turns; below zero, what all turns have in common is pushed down", false],
   ["no_variance_groups", "Groups without a difference", "share of groups whose episodes all earned the same", true],
 ];
-const HIDDEN = new Set(["iteration", "left", "seconds_left", "episodes", "errors", "success", "success_error"]);
+const HIDDEN = new Set(["iteration", "left", "seconds_left", "episodes", "errors", "uncounted", "success", "success_error"]);
 
 /** @param {Store} store */
 function overview(store) {
@@ -111,7 +111,7 @@ function curves(store, trained) {
   }
   const known = new Set([...CURVES, ...DRAWING].map(([key]) => key));
   const keys = new Set(trained.flatMap((event) => Object.keys(event)));
-  const rest = [...keys].filter((key) => !known.has(key) && !HIDDEN.has(key) && !/^(episodes|errors|success)\//.test(key)).sort();
+  const rest = [...keys].filter((key) => !known.has(key) && !HIDDEN.has(key) && !/^(episodes|errors|uncounted|success)\//.test(key)).sort();
   /** @type {[string, string, string, boolean][]} */
   const more = rest.map((key) => [key, key, "", false]);
   for (const [key, title, text, share] of [...CURVES, ...more]) {
@@ -143,7 +143,7 @@ function partsOf(store, trained) {
 function successOf(store, trained, part) {
   const played = trained.filter((event) => typeof event[`success${part}`] === "number");
   const points = played.map((event) => {
-    const y = event[`success${part}`], n = event[`episodes${part}`] - event[`errors${part}`], [low, high] = wilson(y * n, n);
+    const y = event[`success${part}`], n = event[`episodes${part}`] - event[`errors${part}`] - (event[`uncounted${part}`] ?? 0), [low, high] = wilson(y * n, n);
     return { x: event.iteration, y, low, high, n };
   });
   const marks = store.events("evaluation").filter((e) => typeof e[`success${part}`] === "number" || !part)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.random import Generator
 
@@ -23,6 +25,7 @@ def dots(
     temperature: float = 1e-3,
     column: str = "difficulty",
     similar: float = 0.0,
+    weights: Mapping[str, float] | None = None,
 ) -> TaskDraw:
     """Return tasks drawn without replacement, with probability proportional to exp(-|d - target| / temperature).
 
@@ -40,6 +43,7 @@ def dots(
         temperature: above 0; 0.001 is almost the nearest only.
         column: name of the predictions.
         similar: temperature of the likeness of tasks; 0: tasks of which nothing is known come first.
+        weights: of the parts of a mixture, whose tasks are not like those of another part; None for one environment.
 
     Source: Sun et al. 2025 (DOTS), arXiv 2506.05316. There, every second iteration plays 256 tasks for reference, and
         an adapter on embeddings predicts the difficulty of all others from them; here those that were played last are
@@ -53,7 +57,7 @@ def dots(
     predicted = pool.column(column)
     difficulty = np.where(np.isfinite(predicted), predicted, 1 - pool.success)
     if similar:
-        difficulty = from_similar(pool, difficulty, similar)
+        difficulty = from_similar(pool, difficulty, similar, weights)
     distance = np.where(np.isfinite(difficulty), np.abs(difficulty - target), 0.0)
     rows = weighted(rng, -distance / temperature, count)
     return TaskDraw(tuple(pool.tasks[row] for row in rows), (group,) * count)

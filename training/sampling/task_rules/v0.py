@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -35,6 +36,7 @@ def v0(
     solver: Solver = "optimum",
     column: str = "value",
     tasks: RuleChoice = "uniform",
+    weights: Mapping[str, float] | None = None,
     state: Inner | None = None,
 ) -> TaskDraw:
     """Return the tasks of another rule with sizes by `v0_sizes`, which add up to count * group.
@@ -53,6 +55,7 @@ def v0(
         solver: "greedy", one episode after the other, or the "optimum".
         column: name of the predictions.
         tasks: rule that draws the tasks.
+        weights: of the parts of a mixture, whose tasks are not like those of another part; None for one environment.
         state: of the previous draw.
 
     Source: V0, 2026, arXiv 2602.03584, as described by others. There, p comes from a trained value model that reads 256
@@ -65,7 +68,7 @@ def v0(
     pool = by_id(records)
     draw, inner = drawn_by(tasks, pool, state, count=count, group=group, iteration=iteration, total=total, rng=rng)
     predicted = pool.column(column)
-    rates = from_similar(pool, np.where(np.isfinite(predicted), predicted, pool.success), LIKENESS)
+    rates = from_similar(pool, np.where(np.isfinite(predicted), predicted, pool.success), LIKENESS, weights)
     rates = np.clip(np.where(np.isfinite(rates), rates, 0.5), 0.0, 1.0)
     p = rates[rows_of(pool, draw.tasks)]
     sizes = v0_sizes(p, count * group, least=least, most=most, solver=solver)

@@ -43,10 +43,12 @@ def we_math(
     """Return variants that were lost, then the current variant of each ladder, then any tasks.
 
     A ladder is a task and its variants: "q", "q+steps", "q+image", "q+image+steps" have the parts none, steps, image
-    and both. It is climbed from few parts to many, by id where they are equally many. When its current variant was won,
-    the next one becomes current; a ladder whose last variant was won is complete. When it was lost, a variant joins the
-    queue, which is served first: the smallest one that has the parts which the variant before had not, if that is a
-    smaller one than the lost variant, else the lost variant itself.
+    and both. Marks count behind the last "/" of an id: in a mixture, "shop/train/q+steps" is a variant of
+    "shop/train/q", and "house/small+objects=4/q" of nothing else. A ladder is climbed from few parts to many, by id
+    where they are equally many. When its current variant was won, the next one becomes current; a ladder whose last
+    variant was won is complete. When it was lost, a variant joins the queue, which is served first: the smallest one
+    that has the parts which the variant before had not, if that is a smaller one than the lost variant, else the lost
+    variant itself.
 
     Of the current variants, and of all tasks, with which a draw is filled up, those that were drawn longest ago come
     first, in random order where that is equally long. A pool without marks has ladders of one task.
@@ -89,14 +91,19 @@ def we_math(
 
 
 def _parts(task: str, mark: str) -> frozenset[str]:
-    return frozenset(task.split(mark)[1:])
+    return frozenset(task.rpartition("/")[2].split(mark)[1:])
+
+
+def _base(task: str, mark: str) -> str:
+    folder, slash, name = task.rpartition("/")
+    return folder + slash + name.split(mark)[0]
 
 
 def _ladders(tasks: Sequence[str], mark: str) -> Ladders:
     """The rows of each ladder, in the order in which it is climbed; rows are in the order of the ids."""
     ladders: dict[str, list[int]] = {}
     for row, task in enumerate(tasks):
-        ladders.setdefault(task.split(mark)[0], []).append(row)
+        ladders.setdefault(_base(task, mark), []).append(row)
     return {name: sorted(rows, key=lambda row: (len(_parts(tasks[row], mark)), row)) for name, rows in ladders.items()}
 
 
