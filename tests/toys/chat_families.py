@@ -148,7 +148,7 @@ _GRANITE_TAIL = "<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>"
 FAMILIES: Final[dict[str, Family]] = {
     "chatml": _CHATML,
     "hermes3": replace(
-        _CHATML, family="Hermes 3", model="NousResearch/Hermes-3-Llama-3.1-8B", tools=CONVERSATION,
+        _CHATML, family="Hermes 3", model="NousResearch/Hermes-3-Llama-3.1-8B", tools=WINDOW,
         bos="<|begin_of_text|>", added=_QWEN[2:],
     ),
     "yi": replace(_CHATML, family="Yi 1.5", model="01-ai/Yi-1.5-9B-Chat"),
