@@ -158,7 +158,7 @@ class Agent:
         or the prompt opened it.
         """
         form = PLAIN_FORM if self.chat_template is None else self.chat_template.form
-        shown = form.shown(without_stop(text, self.stop))
+        shown = form.shown(without_stop(text, self.stop), self._parser.reads_reasoning)
         if shown.lstrip().startswith("<think>") and "</think>" not in shown:
             return Parsed(None, "there was no </think>")
         return self._parser.read(shown)

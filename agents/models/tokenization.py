@@ -159,9 +159,12 @@ class TokenCodec:
         history, last = self._leading(followed), self._leading(closed)
         names = ([name for _, name in history], [name for _, name in last])
         shared = next((at for at, (a, b) in enumerate(zip(*names, strict=False)) if a != b), min(map(len, names)))
-        if chosen := (last[max(shared, 1) - 1] if last and generates else (history or last or [None])[0]):
-            start, name = chosen
-            return AnswerEnd(name, self._special[name], (closed if last else followed)[:start])
+        if last and generates:
+            start, name = last[max(shared, 1) - 1]
+            return AnswerEnd(name, self._special[name], closed[:start])
+        if history or last:
+            (start, name), text = (history[0], followed) if history else (last[0], closed)
+            return AnswerEnd(name, self._special[name], text[:start])
         line = closed.strip().partition("\n")[0].rstrip()
         if line and followed.lstrip().startswith(line):
             return AnswerEnd(line, gap=closed[: closed.index(line)])

@@ -8,6 +8,7 @@ the form of gpt-oss). `AnswerForm.shown` returns what parsers read. A thought th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,22 +49,36 @@ class AnswerForm:
     channels: bool = False
     around: tuple[str, str] = ("", "")
 
-    def shown(self, text: str) -> str:
-        """Return an answer as parsers read it: with its thought, if any, in ``<think>`` and ``</think>``.
+    def shown(self, text: str, reads: Callable[[str, str], bool]) -> str:
+        """Return an answer as a parser reads it: with its thought, if any, in ``<think>`` and ``</think>``.
+
+        A thought that the prompt or the template sets apart is left out for parsers that read none.
 
         Args:
             text: the answer, without what ended it.
+            reads: (answer without its thought, the whole) -> whether the parser reads the thought.
+        """
+        thought, said = self._parts(text)
+        if said is None:
+            return f"<think>{thought}"
+        whole = f"<think>{thought}</think>{said}"
+        return whole if thought is not None and reads(said, whole) else said
+
+    def _parts(self, text: str) -> tuple[str | None, str | None]:
+        """Return the thought that is set apart, None without one, and what was said; None if the thought is not closed.
+
+        Tags that the answer itself opens are not set apart: they are its text.
         """
         if self.channels and (_CHANNEL in text or _MESSAGE in text):
-            return _joined_channels(text)
+            return _channel_parts(text)
         text = self._without_frame(text)
         for opening, closing in self.marks:
             begun = text.lstrip().startswith(opening)
-            if opening == TAGS[0] or not (begun or (self.opened and closing in text)):
+            if not (self.opened and (begun or closing in text)) and not (begun and opening != TAGS[0]):
                 continue
-            thought, closed, rest = text.lstrip().removeprefix(opening).partition(closing)
-            return f"<think>{thought}</think>{self._without_frame(rest)}" if closed else f"<think>{thought}"
-        return f"<think>{text}" if self.opened and not text.lstrip().startswith("<think>") else text
+            thought, closed, said = text.lstrip().removeprefix(opening).rpartition(closing)
+            return (thought, self._without_frame(said)) if closed else (said, None)
+        return (text, None) if self.opened else (None, text)
 
     def _without_frame(self, text: str) -> str:
         """Return a text without the tokens that the template puts around an answer."""
@@ -87,8 +102,8 @@ def has_channels(template: str) -> bool:
     return _CHANNEL in template and _MESSAGE in template
 
 
-def _joined_channels(text: str) -> str:
-    """Return an answer of several messages as a thought in tags, and its calls or else its final message.
+def _channel_parts(text: str) -> tuple[str | None, str | None]:
+    """Return the thoughts of an answer of several messages, and its calls or else its final message.
 
     Without either the thought is not closed.
     """
@@ -97,19 +112,14 @@ def _joined_channels(text: str) -> str:
     calls: list[str] = []
     for message in text.split(_START):
         header, begun, content = message.partition(_MESSAGE)
-        content = _LAST.sub("", content)
-        recipient = _RECIPIENT.search(header)
-        channel = header.partition(_CHANNEL)[2]
         if not begun:
             continue  # it was cut before it said anything
+        content, recipient = _LAST.sub("", content), _RECIPIENT.search(header)
         if recipient:
             calls.append(f"to={recipient[1]}{_CHANNEL}commentary json{_MESSAGE}{content}")
-        elif channel.startswith("final"):
+        elif header.partition(_CHANNEL)[2].startswith("final"):
             finals.append(content)
         else:
             thoughts.append(content)
-    said = "\n".join(calls or finals)
-    thought = "\n".join(thoughts)
-    if not calls and not finals:
-        return f"<think>{thought}"
-    return f"<think>{thought}</think>{said}" if thought else said
+    said = "\n".join(calls or finals) if calls or finals else None
+    return "\n".join(thoughts) if thoughts or said is None else None, said

@@ -156,9 +156,9 @@ class ChatTemplate:
         return PromptText.joined((PromptText(before), *pieces, PromptText(self._read.after)))
 
     def _named(self, text: str, answer: str, number: int) -> str:
-        """Return a text of the template with the name of a call of an answer, or of its last call, or of a tool."""
+        """Return a text of the template with the name or id of a call of an answer, or of its last call."""
         for names in self._read.names:
-            calls = names.of(answer) or [str(self._tools[0]["function"]["name"])]
+            calls = names.of(answer) or [names.without_call(self._tools)]
             text = text.replace(names.placeholder, calls[min(number, len(calls) - 1)])
         return text
 
@@ -318,4 +318,3 @@ def _works(tokenizer: Tokenizer, **options: Any) -> bool:
 
 def _in_parts(message: Mapping[str, object]) -> dict[str, object]:
     return {**message, "content": [{"type": "text", "text": message["content"]}]}
-

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
@@ -55,6 +55,10 @@ class CallNames:
     def of(self, answer: str) -> list[str]:
         """Return the names, or ids, of the calls in an answer."""
         return re.findall(re.escape(self.before) + r"([\w.:-]+)", answer) if self.before else []
+
+    def without_call(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        """Return what stands there after an answer without a call: the name of a tool, and no id."""
+        return str(tools[0]["function"]["name"]) if self.placeholder == TOOL_NAME else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +164,17 @@ class TemplateReader:
         styles = [_spoken, _called] if self._tools else [_spoken]
         problems: list[PromptError] = []
         for loose in (False, True) if keep else (False,):
+            readings: list[_Turns] = []
             for style in styles:
                 try:
-                    return self._of_style(style, loose)
+                    readings.append(self._of_style(style, loose))
                 except PromptError as error:
                     problems.append(error)
+                else:
+                    if not readings[-1].names:
+                        return readings[-1]
+            if readings:  # results name their calls, which are known best from calls in fields
+                return readings[-1]
         raise next((error for error in problems if str(error) == _DROPS), problems[0])
 
     def _of_style(self, style: Style, loose: bool) -> _Turns:
@@ -175,15 +185,16 @@ class TemplateReader:
             loose: whether thoughts may be missing in the history.
         """
         pairs = [[style(0), style(1)]] if loose or self._closed_by_prompt else self._thoughtful(style)
-        turns = [self._between(pair, loose) for pair in pairs][0]
-        first = pairs[0][0]
+        readings = [self._between(pair, loose) for pair in pairs]
+        turns, first = readings[0], pairs[0][0]
         if style is _called:
             turns = self._from_the_end(turns, first)
+        turns = replace(turns, names=self._names_in(turns, first))
         quoted = self._render([*self._base, first, *self._next(0, '"')])
         two = self._render([*self._base, first, *self._next(0), *self._next(1)]) if self._tools else ""
         joint = two.partition(USERS[1])[2].partition(USERS[2])[0] or "\n"
         as_json = f'{USERS[1]}\\"' in quoted
-        return _Turns(turns.before, turns.after, turns.closed, turns.names, joint, as_json)
+        return replace(turns, joint=joint, as_json=as_json)
 
     def _thoughtful(self, style: Style) -> list[list[dict[str, Any]]]:
         """Return pairs of answers with thoughts: in fields of the message if the template reads them, else as text."""
@@ -234,24 +245,26 @@ class TemplateReader:
             return False
         for opening, _ in self._marks:
             start = prompt.rfind(opening)
-            if start >= 0 and not any(user in prompt[start:] for user in USERS):
-                if history.startswith(prompt[:start].rstrip()):
-                    return True
+            inside = start >= 0 and not any(user in prompt[start:] for user in USERS)
+            if inside and history.startswith(prompt[:start].rstrip()):
+                return True
         raise PromptError(_REWRITES)
 
     def _from_the_end(self, turns: _Turns, answer: dict[str, Any]) -> _Turns:
         """Return what stands between turns from the end of an answer on: its call ends before that."""
-        before, _, closed = self._render([*self._base, answer], prompt=False).partition(_ANSWERS[0])
+        closed = self._render([*self._base, answer], prompt=False).partition(_ANSWERS[0])[2]
         tokens = self._codec.special_in(closed)
         start = tokens[-1][0] if tokens else len(closed)
         if not tokens or turns.before[:start] != closed[:start]:
             raise PromptError(_REWRITES)
-        names = tuple(
-            CallNames(placeholder, _word_before(before, placeholder))
-            for placeholder in (TOOL_NAME, _CALL_ID)
-            if placeholder in turns.before[start:] + turns.after
-        )
-        return _Turns(turns.before[start:], turns.after, closed[start:], names)
+        return _Turns(turns.before[start:], turns.after, closed[start:])
+
+    def _names_in(self, turns: _Turns, answer: dict[str, Any]) -> tuple[CallNames, ...]:
+        """Return what results repeat of the calls in an answer."""
+        written = self._render([*self._base, answer], prompt=False).rpartition(USERS[0])[2]
+        between = turns.before + turns.after
+        placeholders = [placeholder for placeholder in (TOOL_NAME, _CALL_ID) if placeholder in between]
+        return tuple(CallNames(placeholder, _word_before(written, placeholder)) for placeholder in placeholders)
 
     # -- single answers --
 
@@ -339,4 +352,3 @@ def _word_before(text: str, placeholder: str) -> str:
     """Return the last token or word before a placeholder."""
     found = re.search(r"(?:<[^<>\s]*>|[^\s<>]*)$", text.partition(placeholder)[0])
     return found.group() if found and placeholder in text else ""
-

@@ -46,6 +46,7 @@ class Family:
         thought: marks of a thought; None where no answer has one.
         opened: whether the prompt opens the thought.
         form: format in which it teaches calls, where we have that, or a stand-in.
+        calls: whether calls stand in fields of a message: results need them or name them, or thoughts stay only there.
     """
 
     family: str
@@ -66,6 +67,7 @@ class Family:
     thought: Thought | None = None
     opened: bool = False
     form: str = "hermes"
+    calls: bool = False
 
 
 _IM = ("<|im_start|>", "<|im_end|>")
@@ -133,7 +135,8 @@ _MINIMAX_TAIL = "[e~[\n]~b]ai\n"
 _KIMI_TAIL = "<|im_end|><|im_assistant|>assistant<|im_middle|>"
 _KIMI = Family(
     "Kimi K2", "moonshotai/Kimi-K2-Instruct", "<|im_end|>", _KIMI_TAIL, f"{_KIMI_TAIL}look<|im_end|>",
-    tools=CONVERSATION, eos="[EOS]", ends=("<|im_end|>",), special=("<|im_end|>", "<|im_user|>", "<|im_assistant|>",
+    tools=CONVERSATION, calls=True, eos="[EOS]", ends=("<|im_end|>",),
+    special=("<|im_end|>", "<|im_user|>", "<|im_assistant|>",
     "<|im_system|>", "<|im_middle|>", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
     "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
 )  # fmt: skip
@@ -213,7 +216,7 @@ FAMILIES: Final[dict[str, Family]] = {
         bos="<|startoftext|>", eos="<|return|>", special=("<|start|>", "<|end|>", "<|message|>", "<|channel|>",
         "<|constrain|>", "<|call|>", "<|endoftext|>"), ends=("<|call|>", "<|endoftext|>"),
         thought=("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-        form="harmony",
+        form="harmony", calls=True,
     ),
     "gemma2": _GEMMA,
     "gemma3": replace(_GEMMA, family="Gemma 3", model="google/gemma-3-4b-it"),
@@ -262,7 +265,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "minimax_m2": Family(
         "MiniMax M2", "MiniMaxAI/MiniMax-M2", "[e~[", f"{_MINIMAX_TAIL}<think>\n", f"{_MINIMAX_TAIL}look[e~[\n",
         mode=KEEP_HISTORY, tools=CONVERSATION, eos="[e~[", special=("]~!b[", "]~b]"), added=TAGS, thought=TAGS,
-        opened=True,
+        opened=True, calls=True,
     ),
     "kimi_k2": _KIMI,
     "kimi_k2_thinking": replace(
