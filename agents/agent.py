@@ -151,13 +151,18 @@ class Agent:
         different = {name: _different(whole, table) for name, table in tables.items()}
         return cls(**_fields({**whole, **options}), parts=different)
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str, *, sampled: bool = True) -> Parsed:
         """Return the action in an answer, or why there is none.
 
         A stop string that ended it belongs to no action, and a thought that was not closed is none, whether the answer
         or the prompt opened it.
+
+        Args:
+            text: the answer.
+            sampled: whether it goes on from the prompt of the chat template, as the tokens of a model do, and not the
+                text of an expert or a person.
         """
-        form = PLAIN_FORM if self.chat_template is None else self.chat_template.form
+        form = self.chat_template.form if self.chat_template is not None and sampled else PLAIN_FORM
         shown = form.shown(without_stop(text, self.stop), self._parser.reads_reasoning)
         if shown.lstrip().startswith("<think>") and "</think>" not in shown:
             return Parsed(None, "there was no </think>")

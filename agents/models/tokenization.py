@@ -176,6 +176,10 @@ class TokenCodec:
         """Return the special tokens in a text and where they begin."""
         return [(match.start(), match.group()) for match in self._find.finditer(text)]
 
+    def all_special(self, text: str) -> bool:
+        """Whether a text consists of special tokens."""
+        return "".join(name for _, name in self.special_in(text)) == text
+
     def first_special(self, text: str) -> int | None:
         """Return the id of the special token that a text begins with; None without one."""
         match = self._find.match(text)

@@ -99,8 +99,9 @@ class ChatTemplate:
         """What the template writes at the end of an answer; None if there is nothing that could be recognized."""
         self.ends_unseen = self.end is None and bool(self._read.closed) and not "".join(ending).strip()
         """Whether nothing but white space follows an answer, so that nobody could know where one ends."""
-        frame = (self._read.form.around[0], "" if self.end is None else self.end.gap.strip())
-        self.form = replace(self._read.form, around=frame if frame[0] else ("", ""))
+        after = "" if self.end is None else self.end.gap.strip()
+        around = self._read.form.around[0], after if self._codec.all_special(after) else ""
+        self.form = replace(self._read.form, around=around)
         """How answers are written, for parsers."""
         self._before = self._read.before
         if self.end is not None:

@@ -295,7 +295,7 @@ class TemplateReader:
         added = lead.removeprefix(begin).strip() if lead.startswith(begin) else ""
         if any(mark in added for mark in chain(*self._marks)):
             return ""
-        return added if added and "".join(text for _, text in self._codec.special_in(added)) == added else ""
+        return added if self._codec.all_special(added) else ""
 
     def _accepts_system(self) -> bool:
         # Some templates raise on a system message, and some drop it silently.

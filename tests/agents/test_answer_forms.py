@@ -47,6 +47,7 @@ def corridor() -> Any:
         ("gptoss", f"{ANALYSIS}I look.<|end|>{FINAL}go east<|return|>", "<|return|>"),
         ("qwen35", "I look.\n</think>\n\ngo east<|im_end|>", "<|im_end|>"),
         ("command_r7b", "<|START_RESPONSE|>go east<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
+        ("command_a", "go east<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
         ("alpaca", "go east\n\n### Instruction:\nYou won.\n\n### Response:\n", "\n### Instruction:"),
         ("headings", "go east\n\n### user:\nYou won.\n\n### assistant:\n", "\n### user:"),
         ("plain_end", "go east [END]\nuser: You won. [END]\nassistant: ", " [END]"),
@@ -122,6 +123,14 @@ def test_a_parser_that_reads_thoughts_gets_them_in_its_own_tags() -> None:
         agent = Agent(Window(PLAIN, 1), parser="with-thoughts", chat=tokenizer_of(name))
         assert agent.parse(text).action == "<think>I look.</think>go east"
         assert Agent(Window(PLAIN, 1), parser="whole", chat=tokenizer_of(name)).parse(text).action == "go east"
+
+
+def test_an_expert_does_not_go_on_with_the_thought_of_a_prompt() -> None:
+    """Its answers are texts: no template opened them, and their tokens come later."""
+    for name in ("qwen35", "gptoss"):
+        agent = Agent(Window(PLAIN, 1), chat=tokenizer_of(name), max_turns=2)
+        (group,) = rollout(agent, Scripted(["go east"] * 2), ["open-3-2"], make=corridor)
+        assert [turn.action for turn in group.trajectories[0].turns] == ["go east"] * 2
 
 
 class Deleting:

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from toys.chat_families import CONVERSATION, FAMILIES, KEEP_HISTORY, TAGS, WINDOW, Family
+from toys.chat_families import CONVERSATION, DOCUMENT, FAMILIES, KEEP_HISTORY, TAGS, WINDOW, Family, documented
 from toys.chat_tokenizers import made
 
 from turncredit.agents.agent import Agent
@@ -212,3 +212,7 @@ def test_a_thought_that_was_cut_is_no_action(plain: Any, name: str) -> None:
                 for text in (CUT, "rm", "<action>rm</action>", "<tool_call>rm</tool_call>"):
                     parsed = agent.parse(f"{opening}{text}")
                     assert (parsed.action, parsed.why) == (None, "there was no </think>")
+
+
+def test_the_page_about_models_has_the_table() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == documented(), "run python tests/toys/chat_families.py"

@@ -11,8 +11,10 @@ the message ``hello`` of a user and the answer ``look``, and in which prompts it
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 CONVERSATION, KEEP_HISTORY, WINDOW = "conversation", "keep_history", "window"
@@ -47,6 +49,7 @@ class Family:
         opened: whether the prompt opens the thought.
         form: format in which it teaches calls, where we have that, or a stand-in.
         calls: whether calls stand in fields of a message: results need them or name them, or thoughts stay only there.
+        compared: whether the published template, as trl 1.x has it, was seen to give what this row says.
     """
 
     family: str
@@ -68,6 +71,7 @@ class Family:
     opened: bool = False
     form: str = "hermes"
     calls: bool = False
+    compared: bool = False
 
 
 _IM = ("<|im_start|>", "<|im_end|>")
@@ -161,7 +165,7 @@ FAMILIES: Final[dict[str, Family]] = {
         _CHATML, family="SmolLM 3", model="HuggingFaceTB/SmolLM3-3B", tools=CONVERSATION, added=_QWEN, thought=TAGS
     ),
     "smollm3_off": replace(
-        _CHATML, family="SmolLM 3 without thinking", model="HuggingFaceTB/SmolLM3-3B", template="smollm3",
+        _CHATML, family="SmolLM 3", model="HuggingFaceTB/SmolLM3-3B", template="smollm3",
         tail=f"{_IM_TAIL}<think>\n\n</think>\n", answer=f"{_IM_TAIL}<think>\n\n</think>\nlook<|im_end|>\n",
         tools=CONVERSATION, added=_QWEN, options={"enable_thinking": False},
     ),
@@ -171,7 +175,7 @@ FAMILIES: Final[dict[str, Family]] = {
     ),
     "qwen3": _QWEN_3,
     "qwen3_off": replace(
-        _QWEN_3, family="Qwen 3 without thinking", template="qwen3", tail=f"{_IM_TAIL}{_EMPTY}", tools=KEEP_HISTORY,
+        _QWEN_3, family="Qwen 3", template="qwen3", tail=f"{_IM_TAIL}{_EMPTY}", tools=KEEP_HISTORY,
         options={"enable_thinking": False}, thought=None,
     ),
     "qwen3_thinking": replace(
@@ -202,7 +206,7 @@ FAMILIES: Final[dict[str, Family]] = {
         answer=f"{_ASSISTANT}</think>look{_SENTENCE}", added=TAGS,
     ),
     "deepseek_v31_thinking": replace(
-        _DEEPSEEK, family="DeepSeek V3.1, thinking", model="deepseek-ai/DeepSeek-V3.1", template="deepseek_v31",
+        _DEEPSEEK, family="DeepSeek V3.1", model="deepseek-ai/DeepSeek-V3.1", template="deepseek_v31",
         tail=f"{_ASSISTANT}<think>", answer=f"{_ASSISTANT}</think>look{_SENTENCE}", mode=KEEP_HISTORY, added=TAGS,
         options={"thinking": True}, thought=TAGS, opened=True,
     ),
@@ -301,6 +305,12 @@ FAMILIES: Final[dict[str, Family]] = {
         answer=f"{_COMMAND_TAIL}<|START_RESPONSE|>look<|END_RESPONSE|><|END_OF_TURN_TOKEN|>",
         special=(*_COMMAND.special, "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
     ),
+    "command_a": replace(
+        _COMMAND, family="Command A", model="CohereLabs/c4ai-command-a-03-2025",
+        tail=f"{_COMMAND_TAIL}<|START_RESPONSE|>",
+        answer=f"{_COMMAND_TAIL}<|START_RESPONSE|>look<|END_RESPONSE|><|END_OF_TURN_TOKEN|>",
+        special=(*_COMMAND.special, "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+    ),
     "exaone35": Family(
         "EXAONE 3.5", "LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct", "[|endofturn|]", "\n[|assistant|]",
         "\n[|assistant|]look[|endofturn|]\n", eos="[|endofturn|]", special=("[|system|]", "[|user|]", "[|assistant|]"),
@@ -335,3 +345,53 @@ FAMILIES: Final[dict[str, Family]] = {
     ),
 }  # fmt: skip
 """Name of a row -> what is known of it; a row without a file's name has a file of its own name."""
+
+_COMPARED = (
+    "command_a", "command_r", "deepseek_r1", "gemma2", "gemma3", "glm45", "gptoss", "llama3", "llama31", "nemotron3",
+    "phi3", "qwen25", "qwen3", "qwen35", "qwen35_small", "qwen36", "qwen3_training",
+)  # fmt: skip
+for _name in _COMPARED:
+    FAMILIES[_name] = replace(FAMILIES[_name], compared=True)
+_UNTRIED: Final = ("command_a", "command_r", "command_r7b", "exaone4", "gemma4", "gemma4_large")
+"""Rows whose stand-in has no tools although the published template describes some."""
+
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "models.md"
+_MARKS: Final = ("<!-- chat templates -->\n", "<!-- /chat templates -->")
+_WORDS: Final = {CONVERSATION: "conversation", KEEP_HISTORY: "`keep_history`", WINDOW: "window", "": "describes none"}
+
+_ENDS: Final = ("</think>", "<channel|>")
+
+
+def table() -> str:
+    """Return the table of chat templates in docs/models.md."""
+    head = ["family", "such as", "prompts", "with tools", "an answer begins", "ends with", "compared"]
+    lines = [head, ["---"] * len(head)]
+    for name, family in FAMILIES.items():
+        options = ", ".join(f"{key} = {str(value).lower()}" for key, value in family.options.items())
+        begins = "in a thought" if family.opened else "after a thought" if family.tail.rstrip().endswith(_ENDS) else ""
+        mode = _WORDS[family.mode]
+        mode += f"; with a system message {_WORDS[family.system]}" if family.system else ""
+        end = "a line that begins with " if family.end.startswith("\n") else ""
+        lines.append(
+            [
+                family.family + (f", `{{{options}}}`" if options else ""),
+                f"`{family.model}`" if family.model else "",
+                mode,
+                "not tried" if name in _UNTRIED else _WORDS[family.tools],
+                begins,
+                f"{end}<code>{html.escape(family.end.strip())}</code>",
+                "yes" if family.compared else "",
+            ]
+        )
+    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+
+
+def documented() -> str:
+    """Return docs/models.md with the table as it should be."""
+    begin, end = _MARKS
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(begin)
+    return f"{before}{begin}{table()}{end}{rest.partition(end)[2]}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(documented(), encoding="utf-8")
