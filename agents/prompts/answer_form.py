@@ -58,11 +58,11 @@ class AnswerForm:
             text: the answer, without what ended it.
             reads: (answer without its thought, the whole) -> whether the parser reads the thought.
         """
-        thought, said = self._parts(text)
-        if said is None:
+        thought, answer = self._parts(text)
+        if answer is None:
             return f"<think>{thought}"
-        whole = f"<think>{thought}</think>{said}"
-        return whole if thought is not None and reads(said, whole) else said
+        whole = f"<think>{thought}</think>{answer}"
+        return whole if thought is not None and reads(answer, whole) else answer
 
     def _parts(self, text: str) -> tuple[str | None, str | None]:
         """Return the thought that is set apart, None without one, and what was said; None if the thought is not closed.
@@ -76,8 +76,8 @@ class AnswerForm:
             begun = text.lstrip().startswith(opening)
             if not (self.opened and (begun or closing in text)) and not (begun and opening != TAGS[0]):
                 continue
-            thought, closed, said = text.lstrip().removeprefix(opening).rpartition(closing)
-            return (thought, self._without_frame(said)) if closed else (said, None)
+            thought, closed, after = text.lstrip().removeprefix(opening).rpartition(closing)
+            return (thought, self._without_frame(after)) if closed else (after, None)
         return (text, None) if self.opened else (None, text)
 
     def _without_frame(self, text: str) -> str:
@@ -121,5 +121,5 @@ def _channel_parts(text: str) -> tuple[str | None, str | None]:
             finals.append(content)
         else:
             thoughts.append(content)
-    said = "\n".join(calls or finals) if calls or finals else None
-    return "\n".join(thoughts) if thoughts or said is None else None, said
+    answer = "\n".join(calls or finals) if calls or finals else None
+    return "\n".join(thoughts) if thoughts or answer is None else None, answer

@@ -27,7 +27,7 @@ from turncredit.agents.errors import PromptError
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
 from turncredit.agents.models.trusted_text import PromptText
-from turncredit.agents.prompts.template_reading import TOOL_NAME, USERS, Reading, TemplateReader, message
+from turncredit.agents.prompts.template_reading import TOOL_NAME, USERS, TemplateReader, TemplateReading, message
 from turncredit.agents.vision.image_reader import reader_of
 from turncredit.processes.bounded_fork import LimitExceeded, call_bounded
 
@@ -175,7 +175,7 @@ class ChatTemplate:
         head = message("system", system.strip()) if system else []
         return self._render(head + message("user", user)).split(user)
 
-    def _reading(self, appends: bool) -> Reading:
+    def _reading(self, appends: bool) -> TemplateReading:
         """Return all that is known of the template."""
         self._check_arguments()
         template = str(getattr(self._tokenizer, "chat_template", ""))

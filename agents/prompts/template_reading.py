@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from turncredit.agents.errors import PromptError
+from turncredit.agents.json_types import JsonObject
 from turncredit.agents.models.tokenization import TokenCodec
 from turncredit.agents.prompts.answer_form import AnswerForm, has_channels, marks_in
 
-__all__ = ["SYSTEM", "TOOL_NAME", "USERS", "CallNames", "Reading", "TemplateReader", "message"]
+__all__ = ["SYSTEM", "TOOL_NAME", "USERS", "CallNames", "TemplateReader", "TemplateReading", "message"]
 
 USERS: Final = ("user-alpha", "user-beta", "user-gamma")
 SYSTEM: Final = "system-alpha"
@@ -34,9 +35,9 @@ _DROPS = (
     "was sampled; set agent.prompt to 'window', or agent.chat to {keep_history = true} to leave it in the prompts"
 )
 
-Messages = list[dict[str, Any]]
+Messages = list[JsonObject]
 Render = Callable[..., str]
-Style = Callable[..., dict[str, Any]]
+Style = Callable[..., JsonObject]
 """Returns an answer by its number, with further fields of the message and text before the answer."""
 
 
@@ -56,7 +57,7 @@ class CallNames:
         """Return the names, or ids, of the calls in an answer."""
         return re.findall(re.escape(self.before) + r"([\w.:-]+)", answer) if self.before else []
 
-    def without_call(self, tools: Sequence[Mapping[str, Any]]) -> str:
+    def without_call(self, tools: Sequence[JsonObject]) -> str:
         """Return what stands there after an answer without a call: the name of a tool, and no id."""
         return str(tools[0]["function"]["name"]) if self.placeholder == TOOL_NAME else ""
 
@@ -74,7 +75,7 @@ class _Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TemplateReading:
     """All that is known of a template.
 
     Attributes:
@@ -123,7 +124,7 @@ class TemplateReader:
         self._base: Messages = []
         self._closed_by_prompt = False
 
-    def read(self, *, appends: bool, keep: bool, marker: str) -> Reading:
+    def read(self, *, appends: bool, keep: bool, marker: str) -> TemplateReading:
         """Return all that is known of the template.
 
         Args:
@@ -143,7 +144,7 @@ class TemplateReader:
         turns = self._read_turns(keep) if appends else _Turns("", "")
         followed = turns.before if appends else self._after_an_answer(USERS[1])
         closed = turns.closed or self._after_an_answer()
-        return Reading(
+        return TemplateReading(
             fold=fold,
             before=turns.before,
             after=turns.after,
@@ -196,7 +197,7 @@ class TemplateReader:
         as_json = f'{USERS[1]}\\"' in quoted
         return replace(turns, joint=joint, as_json=as_json)
 
-    def _thoughtful(self, style: Style) -> list[list[dict[str, Any]]]:
+    def _thoughtful(self, style: Style) -> list[list[JsonObject]]:
         """Return pairs of answers with thoughts: in fields of the message if the template reads them, else as text."""
         fields = [dict.fromkeys(("reasoning_content", "reasoning", "thinking"), thought) for thought in _THOUGHTS]
         named = [style(number, fields[number]) for number in (0, 1)]
@@ -205,7 +206,7 @@ class TemplateReader:
         texts = [[f"{opening}\n{thought}\n{closing}\n\n" for thought in _THOUGHTS] for opening, closing in self._marks]
         return [[style(number, {}, pair[number]) for number in (0, 1)] for pair in texts]
 
-    def _between(self, pair: Sequence[dict[str, Any]], loose: bool) -> _Turns:
+    def _between(self, pair: Sequence[JsonObject], loose: bool) -> _Turns:
         """Return what stands between two answers.
 
         Raises:
@@ -217,9 +218,9 @@ class TemplateReader:
         history, _, ending = once.partition(_ANSWERS[0])
         before, separator, after = ending.partition(USERS[1])
         lost = self._lost(prompt, history)
-        later, _, rest = twice.partition(_ANSWERS[1])
+        later, _, remaining = twice.partition(_ANSWERS[1])
         lost = self._lost(once, later) or lost
-        if not separator or rest.strip() != f"{before}{USERS[2]}{after}".strip():
+        if not separator or remaining.strip() != f"{before}{USERS[2]}{after}".strip():
             raise PromptError(_REWRITES)
         if not loose:
             added = history.removeprefix(prompt.rstrip())
@@ -250,7 +251,7 @@ class TemplateReader:
                 return True
         raise PromptError(_REWRITES)
 
-    def _from_the_end(self, turns: _Turns, answer: dict[str, Any]) -> _Turns:
+    def _from_the_end(self, turns: _Turns, answer: JsonObject) -> _Turns:
         """Return what stands between turns from the end of an answer on: its call ends before that."""
         closed = self._render([*self._base, answer], prompt=False).partition(_ANSWERS[0])[2]
         tokens = self._codec.special_in(closed)
@@ -259,7 +260,7 @@ class TemplateReader:
             raise PromptError(_REWRITES)
         return _Turns(turns.before[start:], turns.after, closed[start:])
 
-    def _names_in(self, turns: _Turns, answer: dict[str, Any]) -> tuple[CallNames, ...]:
+    def _names_in(self, turns: _Turns, answer: JsonObject) -> tuple[CallNames, ...]:
         """Return what results repeat of the calls in an answer."""
         written = self._render([*self._base, answer], prompt=False).rpartition(USERS[0])[2]
         between = turns.before + turns.after
@@ -336,12 +337,12 @@ def message(role: str, content: str) -> Messages:
     return [{"role": role, "content": content}]
 
 
-def _spoken(number: int, fields: Mapping[str, str] | None = None, before: str = "") -> dict[str, Any]:
+def _spoken(number: int, fields: Mapping[str, str] | None = None, before: str = "") -> JsonObject:
     """Return an answer as text."""
     return {"role": "assistant", "content": before + _ANSWERS[number], **(fields or {})}
 
 
-def _called(number: int, fields: Mapping[str, str] | None = None, before: str = "") -> dict[str, Any]:
+def _called(number: int, fields: Mapping[str, str] | None = None, before: str = "") -> JsonObject:
     """Return an answer with a call in fields of the message."""
     function = {"name": TOOL_NAME, "arguments": {"value": _ANSWERS[number]}}
     calls = [{"type": "function", "id": _CALL_ID, "function": function}]
@@ -350,5 +351,5 @@ def _called(number: int, fields: Mapping[str, str] | None = None, before: str = 
 
 def _word_before(text: str, placeholder: str) -> str:
     """Return the last token or word before a placeholder."""
-    found = re.search(r"(?:<[^<>\s]*>|[^\s<>]*)$", text.partition(placeholder)[0])
-    return found.group() if found and placeholder in text else ""
+    match = re.search(r"(?:<[^<>\s]*>|[^\s<>]*)$", text.partition(placeholder)[0])
+    return match.group() if match and placeholder in text else ""

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from toys.chat_families import CONVERSATION, DOCUMENT, FAMILIES, KEEP_HISTORY, TAGS, WINDOW, Family, documented
+from toys.chat_families import CONVERSATION, DOCUMENT, FAMILIES, KEEP_HISTORY, TAGS, WINDOW, ChatFamily, documented
 from toys.chat_tokenizers import made
 
 from turncredit.agents.agent import Agent
@@ -41,14 +41,14 @@ def plain() -> Any:
 
 
 def rendered(
-    tokenizer: Any, family: Family, messages: list[dict[str, Any]], *, prompt: bool = True, tools: bool = False
+    tokenizer: Any, family: ChatFamily, messages: list[dict[str, Any]], *, prompt: bool = True, tools: bool = False
 ) -> str:
     """What the template writes."""
     options = {**family.options, **({"tools": [TOOL]} if tools else {})}
     return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=prompt, **options))
 
 
-def thoughtful(tokenizer: Any, family: Family, answer: str, thought: str, **fields: Any) -> dict[str, Any]:
+def thoughtful(tokenizer: Any, family: ChatFamily, answer: str, thought: str, **fields: Any) -> dict[str, Any]:
     """An answer with a thought, in the field of a message that the template reads, or in its text."""
     message = {"role": "assistant", "content": answer, **fields}
     if family.thought is None:
@@ -62,7 +62,12 @@ def thoughtful(tokenizer: Any, family: Family, answer: str, thought: str, **fiel
 
 
 def sampled(
-    tokenizer: Any, family: Family, seen: list[dict[str, Any]], message: dict[str, Any], said: list[str], tools: bool
+    tokenizer: Any,
+    family: ChatFamily,
+    seen: list[dict[str, Any]],
+    message: dict[str, Any],
+    said: list[str],
+    tools: bool,
 ) -> str:
     """What the model writes after the prompt if it writes what the template does, its end included.
 
@@ -87,7 +92,7 @@ def sampled(
     return text[:start] + known
 
 
-def agent_of(tokenizer: Any, family: Family, mode: str, *, system: bool = False, tools: bool = False) -> Agent:
+def agent_of(tokenizer: Any, family: ChatFamily, mode: str, *, system: bool = False, tools: bool = False) -> Agent:
     """An agent for prompts of a mode."""
     style = Template(system="Be brief.") if system else AS_IT_IS if tools else PLAIN
     options: dict[str, Any] = {**family.options, **({"tools": [TOOL]} if tools else {})}
@@ -97,7 +102,7 @@ def agent_of(tokenizer: Any, family: Family, mode: str, *, system: bool = False,
     return Agent(builder, parser="whole", chat=tokenizer, chat_options=options)
 
 
-def mode_of(tokenizer: Any, family: Family, **kinds: bool) -> str:
+def mode_of(tokenizer: Any, family: ChatFamily, **kinds: bool) -> str:
     """The first mode whose prompts can be built; each refusal is one sentence that names the way out."""
     for mode in (CONVERSATION, KEEP_HISTORY, WINDOW):
         try:
@@ -203,15 +208,12 @@ PARSERS = ["bare", "whole", "with-thoughts", "think-action"]
 def test_a_thought_that_was_cut_is_no_action(plain: Any, name: str) -> None:
     family, tokenizer = FAMILIES[name], made(plain, name)
     begun = [TAGS[0], *([family.thought[0]] if family.thought else []), *([""] if family.opened else [])]
-    for parser in PARSERS:
-        for mode in (family.mode, WINDOW):
-            builder = Window(PLAIN, 1) if mode == WINDOW else Conversation()
-            chat = {**family.options, **({"keep_history": True} if mode == KEEP_HISTORY else {})}
-            agent = Agent(builder, parser=parser, chat=tokenizer, chat_options=chat)
-            for opening in begun:
-                for text in (CUT, "rm", "<action>rm</action>", "<tool_call>rm</tool_call>"):
-                    parsed = agent.parse(f"{opening}{text}")
-                    assert (parsed.action, parsed.why) == (None, "there was no </think>")
+    agents = [Agent(Window(PLAIN, 1), parser=parser, chat=tokenizer, chat_options=family.options) for parser in PARSERS]
+    for agent in (*agents, agent_of(tokenizer, family, family.mode)):
+        for opening in begun:
+            for text in (CUT, "rm", "<action>rm</action>", "<tool_call>rm</tool_call>"):
+                parsed = agent.parse(f"{opening}{text}")
+                assert (parsed.action, parsed.why) == (None, "there was no </think>")
 
 
 def test_the_page_about_models_has_the_table() -> None:

@@ -26,7 +26,7 @@ TAGS: Final[Thought] = ("<think>", "</think>")
 
 
 @dataclass(frozen=True)
-class Family:
+class ChatFamily:
     """One template, with its arguments.
 
     Attributes:
@@ -78,7 +78,7 @@ _IM = ("<|im_start|>", "<|im_end|>")
 _QWEN = (*TAGS, "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 _IM_TAIL = "<|im_end|>\n<|im_start|>assistant\n"
 _EMPTY = "<think>\n\n</think>\n\n"
-_CHATML = Family(
+_CHATML = ChatFamily(
     "ChatML", "NousResearch/Hermes-2-Pro-Mistral-7B", "<|im_end|>", _IM_TAIL, f"{_IM_TAIL}look<|im_end|>\n",
     eos="<|im_end|>", special=(*_IM, "<|endoftext|>"),
 )  # fmt: skip
@@ -91,12 +91,12 @@ _QWEN_35 = replace(
 )
 _BAR, _LOW = "\uff5c", "\u2581"  # which DeepSeek writes in the names of its tokens
 _ASSISTANT, _SENTENCE = f"<{_BAR}Assistant{_BAR}>", f"<{_BAR}end{_LOW}of{_LOW}sentence{_BAR}>"
-_DEEPSEEK = Family(
+_DEEPSEEK = ChatFamily(
     "DeepSeek V3", "deepseek-ai/DeepSeek-V3-0324", _SENTENCE, _ASSISTANT, f"{_ASSISTANT}look{_SENTENCE}",
     bos=f"<{_BAR}begin{_LOW}of{_LOW}sentence{_BAR}>", eos=_SENTENCE, special=(f"<{_BAR}User{_BAR}>", _ASSISTANT),
 )  # fmt: skip
 _GLM_ROLES = ("[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>")
-_GLM = Family(
+_GLM = ChatFamily(
     "GLM 4", "zai-org/GLM-4-9B-0414", "<|user|>", "<|assistant|>", "<|assistant|>\nlook", tools=CONVERSATION,
     special=_GLM_ROLES, ends=("<|user|>", "<|observation|>"),
 )  # fmt: skip
@@ -109,35 +109,35 @@ _GLM_47 = replace(
     opened=True,
 )  # fmt: skip
 _GEMMA_TAIL = "<end_of_turn>\n<start_of_turn>model\n"
-_GEMMA = Family(
+_GEMMA = ChatFamily(
     "Gemma 2", "google/gemma-2-9b-it", "<end_of_turn>", _GEMMA_TAIL, f"{_GEMMA_TAIL}look<end_of_turn>\n",
     bos="<bos>", eos="<eos>", special=("<start_of_turn>", "<end_of_turn>"), ends=("<end_of_turn>",),
 )  # fmt: skip
-_GEMMA_4 = Family(
+_GEMMA_4 = ChatFamily(
     "Gemma 4", "google/gemma-4-E4B-it", "<turn|>", "<turn|>\n<|turn>model\n", "<turn|>\n<|turn>model\nlook<turn|>\n",
     mode=KEEP_HISTORY, bos="<bos>", eos="<eos>", ends=("<turn|>",),
     special=("<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|think|>"),
     thought=("<|channel>thought", "<channel|>"),
 )  # fmt: skip
 _LLAMA_TAIL = "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
-_LLAMA = Family(
+_LLAMA = ChatFamily(
     "Llama 3", "meta-llama/Meta-Llama-3-8B-Instruct", "<|eot_id|>", _LLAMA_TAIL, f"{_LLAMA_TAIL}look<|eot_id|>",
     bos="<|begin_of_text|>", eos="<|eot_id|>", special=("<|start_header_id|>", "<|end_header_id|>", "<|end_of_text|>"),
     ends=("<|end_of_text|>",), form="llama",
 )  # fmt: skip
-_MISTRAL = Family(
+_MISTRAL = ChatFamily(
     "Mistral v3", "mistralai/Mistral-7B-Instruct-v0.3", "</s>", "[/INST]", "[/INST] look</s>", tools=CONVERSATION,
     system=WINDOW, bos="<s>", eos="</s>", special=("[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
     "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"), form="mistral",
 )  # fmt: skip
-_PHI = Family(
+_PHI = ChatFamily(
     "Phi 3", "microsoft/Phi-3.5-mini-instruct", "<|end|>", "<|end|>\n<|assistant|>\n",
     "<|end|>\n<|assistant|>\nlook<|end|>\n<|endoftext|>", ends=("<|end|>",),
     special=("<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
 )  # fmt: skip
 _MINIMAX_TAIL = "[e~[\n]~b]ai\n"
 _KIMI_TAIL = "<|im_end|><|im_assistant|>assistant<|im_middle|>"
-_KIMI = Family(
+_KIMI = ChatFamily(
     "Kimi K2", "moonshotai/Kimi-K2-Instruct", "<|im_end|>", _KIMI_TAIL, f"{_KIMI_TAIL}look<|im_end|>",
     tools=CONVERSATION, calls=True, eos="[EOS]", ends=("<|im_end|>",),
     special=("<|im_end|>", "<|im_user|>", "<|im_assistant|>",
@@ -145,14 +145,14 @@ _KIMI = Family(
     "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
 )  # fmt: skip
 _COMMAND_TAIL = "<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"
-_COMMAND = Family(
+_COMMAND = ChatFamily(
     "Command R", "CohereLabs/c4ai-command-r-08-2024", "<|END_OF_TURN_TOKEN|>", _COMMAND_TAIL,
     f"{_COMMAND_TAIL}look<|END_OF_TURN_TOKEN|>", bos="<BOS_TOKEN>", eos="<|END_OF_TURN_TOKEN|>",
     special=("<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>", "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>"),
 )  # fmt: skip
 _GRANITE_TAIL = "<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>"
 
-FAMILIES: Final[dict[str, Family]] = {
+FAMILIES: Final[dict[str, ChatFamily]] = {
     "chatml": _CHATML,
     "hermes3": replace(
         _CHATML, family="Hermes 3", model="NousResearch/Hermes-3-Llama-3.1-8B", tools=WINDOW,
@@ -214,7 +214,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "glm45": _GLM_45,
     "glm47": _GLM_47,
     "glm47_keeping": replace(_GLM_47, template="glm47", mode=CONVERSATION, options={"clear_thinking": False}),
-    "gptoss": Family(
+    "gptoss": ChatFamily(
         "gpt-oss", "openai/gpt-oss-20b", "<|return|>", "<|end|><|start|>assistant",
         "<|end|><|start|>assistant<|channel|>final<|message|>look<|return|>", mode=KEEP_HISTORY, tools=CONVERSATION,
         bos="<|startoftext|>", eos="<|return|>", special=("<|start|>", "<|end|>", "<|message|>", "<|channel|>",
@@ -229,7 +229,7 @@ FAMILIES: Final[dict[str, Family]] = {
         _GEMMA_4, family="Gemma 4, 31B", model="google/gemma-4-31B-it", thought=None,
         tail="<turn|>\n<|turn>model\n<|channel>thought\n<channel|>",
     ),
-    "llama2": Family(
+    "llama2": ChatFamily(
         "Llama 2", "meta-llama/Llama-2-7b-chat-hf", "</s>", " [/INST]", " [/INST] look </s>", bos="<s>", eos="</s>"
     ),
     "llama3": _LLAMA,
@@ -266,7 +266,7 @@ FAMILIES: Final[dict[str, Family]] = {
         _PHI, family="Phi 4 mini", model="microsoft/Phi-4-mini-instruct", tail="<|end|><|assistant|>",
         answer="<|end|><|assistant|>look<|end|><|endoftext|>",
     ),
-    "minimax_m2": Family(
+    "minimax_m2": ChatFamily(
         "MiniMax M2", "MiniMaxAI/MiniMax-M2", "[e~[", f"{_MINIMAX_TAIL}<think>\n", f"{_MINIMAX_TAIL}look[e~[\n",
         mode=KEEP_HISTORY, tools=CONVERSATION, eos="[e~[", special=("]~!b[", "]~b]"), added=TAGS, thought=TAGS,
         opened=True, calls=True,
@@ -285,12 +285,12 @@ FAMILIES: Final[dict[str, Family]] = {
         answer=f"{_IM_TAIL}<think></think>look<|im_end|>\n", mode=CONVERSATION,
         options={"truncate_history_thinking": False},
     ),
-    "granite": Family(
+    "granite": ChatFamily(
         "Granite 3", "ibm-granite/granite-3.3-8b-instruct", "<|end_of_text|>", _GRANITE_TAIL,
         f"{_GRANITE_TAIL}look<|end_of_text|>\n", tools=CONVERSATION, bos="<|end_of_text|>", eos="<|end_of_text|>",
         special=("<|start_of_role|>", "<|end_of_role|>"),
     ),
-    "olmo2": Family(
+    "olmo2": ChatFamily(
         "OLMo 2", "allenai/OLMo-2-1124-7B-Instruct", "<|endoftext|>", "\n<|assistant|>\n",
         "\n<|assistant|>\nlook<|endoftext|>", bos="<|endoftext|>",
     ),
@@ -311,36 +311,36 @@ FAMILIES: Final[dict[str, Family]] = {
         answer=f"{_COMMAND_TAIL}<|START_RESPONSE|>look<|END_RESPONSE|><|END_OF_TURN_TOKEN|>",
         special=(*_COMMAND.special, "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
     ),
-    "exaone35": Family(
+    "exaone35": ChatFamily(
         "EXAONE 3.5", "LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct", "[|endofturn|]", "\n[|assistant|]",
         "\n[|assistant|]look[|endofturn|]\n", eos="[|endofturn|]", special=("[|system|]", "[|user|]", "[|assistant|]"),
     ),
-    "exaone4": Family(
+    "exaone4": ChatFamily(
         "EXAONE 4", "LGAI-EXAONE/EXAONE-4.0-1.2B", "[|endofturn|]", f"[|endofturn|]\n[|assistant|]\n{_EMPTY}",
         f"[|endofturn|]\n[|assistant|]\n{_EMPTY}look[|endofturn|]\n", mode=KEEP_HISTORY, eos="[|endofturn|]",
         special=("[|system|]", "[|user|]", "[|assistant|]"), added=TAGS,
     ),
-    "seed_oss": Family(
+    "seed_oss": ChatFamily(
         "Seed-OSS", "ByteDance-Seed/Seed-OSS-36B-Instruct", "<seed:eos>", "<seed:eos><seed:bos>assistant\n",
         "<seed:eos><seed:bos>assistant\nlook<seed:eos>", tools=CONVERSATION, bos="<seed:bos>", eos="<seed:eos>",
         added=("<seed:think>", "</seed:think>"), thought=("<seed:think>", "</seed:think>"),
     ),
-    "zephyr": Family(
+    "zephyr": ChatFamily(
         "Zephyr", "HuggingFaceH4/zephyr-7b-beta", "</s>", "</s>\n<|assistant|>\n", "</s>\n<|assistant|>\nlook</s>\n",
         eos="</s>", bos="<s>",
     ),
-    "vicuna": Family(
+    "vicuna": ChatFamily(
         "Vicuna", "lmsys/vicuna-7b-v1.5", "</s>", " ASSISTANT:", " ASSISTANT: look</s>", bos="<s>", eos="</s>"
     ),
-    "alpaca": Family(
+    "alpaca": ChatFamily(
         "Alpaca", "", "\n\n### Instruction:", "\n\n### Response:\n", "\n\n### Response:\nlook\n\n",
         bos="<s>", eos="</s>",
     ),
-    "headings": Family(
+    "headings": ChatFamily(
         '"### user:"', "", "\n\n### user:", "\n\n### assistant:\n", "\n\n### assistant:\nlook\n\n",
         bos="<s>", eos="</s>",
     ),
-    "plain_end": Family(
+    "plain_end": ChatFamily(
         'answers that end in " [END]"', "", " [END]", " [END]\nassistant: ", " [END]\nassistant: look [END]\n",
     ),
 }  # fmt: skip
