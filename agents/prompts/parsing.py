@@ -9,8 +9,8 @@
 A parser never guesses: text without the expected form has no action, and the model is told why. Text may be empty,
 huge or binary. What it gets of an answer in channels, or in a thought that the prompt opened, says
 `turncredit.agents.prompts.answer_form`. `PARSERS` finds a parser by name, by entry point (group
-``turncredit.parsers``), or as "module:attribute": either a `Parser`, or a function from text to `Parsed` whose docstring begins
-with a description of the expected form.
+``turncredit.parsers``), or as "module:attribute": either a `Parser`, or a function from text to `Parsed` whose
+docstring begins with a description of the expected form.
 
 Not included: the syntax of tool calls. The environment that takes them parses them and reports mistakes.
 """
