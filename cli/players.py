@@ -258,7 +258,7 @@ class Advisor:
             sampler.forget(episode)
         certainty = math.exp(sum(answer.logprobs)) if answer.logprobs else None
         text = agent.answer_text(answer.text, answer.reasoning)
-        return Advice(text, agent.parse(text).action, certainty)
+        return Advice(text, agent.parse(text, sampled=bool(answer.tokens)).action, certainty)
 
     def close(self) -> None:
         """Release the model."""

@@ -50,7 +50,8 @@ def tokenize_trajectory(
     for turn in trajectory.turns:
         view = dialogue.view_of(turn)
         prompt = dialogue.prompt(view)
-        differs = rewrite and turn.action is not None and agent.parse(turn.text).action != turn.action
+        read = agent.parse(turn.text, sampled=bool(turn.response)).action
+        differs = rewrite and turn.action is not None and read != turn.action
         text = agent.format(str(turn.action)) if differs else turn.text
         response = dialogue.add(view, text, turn.action)
         logprobs = (0.0,) * len(response)

@@ -7,9 +7,10 @@
                                                                               `turncredit.agents.prompts.screen_formats`)
 
 A parser never guesses: text without the expected form has no action, and the model is told why. Text may be empty,
-huge or binary. `PARSERS` finds a parser by name, by entry point (group ``turncredit.parsers``), or as
-"module:attribute": either a `Parser`, or a function from text to `Parsed` whose docstring begins with a description of
-the expected form.
+huge or binary. What it gets of an answer in channels, or in a thought that the prompt opened, says
+`turncredit.agents.prompts.answer_form`. `PARSERS` finds a parser by name, by entry point (group
+``turncredit.parsers``), or as "module:attribute": either a `Parser`, or a function from text to `Parsed` whose
+docstring begins with a description of the expected form.
 
 Not included: the syntax of tool calls. The environment that takes them parses them and reports mistakes.
 """
@@ -148,7 +149,8 @@ def whole(text: str) -> Parsed:
 def with_thoughts(text: str) -> Parsed:
     """Return the whole text, reasoning included, as the action, for environments that read or reward the reasoning.
 
-    Tags are not checked; the environment decides what a missing one costs.
+    Tags are not checked; the environment decides what a missing one costs. The agent passes on no answer that ends
+    within its thought.
 
     >>> with_thoughts("<think>Who is she?</think>\\n<find>Ada</find>\\n").action
     '<think>Who is she?</think>\\n<find>Ada</find>'

@@ -300,7 +300,8 @@ class Episode:
         view, prompt = self._look()
         fork.check_prompt(number, prompt.ids)
         outcome = _Outcome()
-        await self._act(turn.action, "" if turn.action else str(self.agent.parse(turn.text).why), outcome)
+        why = "" if turn.action else str(self.agent.parse(turn.text, sampled=bool(turn.response)).why)
+        await self._act(turn.action, why, outcome)
         self.dialogue.add(view, turn.text, turn.action, turn.response or None)
         return outcome
 
@@ -390,7 +391,7 @@ class Episode:
         agent, state = self.agent, self._latest.state
         completion = await answer_of(self.sampler, self._request(view, prompt))
         text = storable(agent.answer_text(completion.text, completion.reasoning, MAX_RESPONSE_CHARS))
-        parsed = agent.parse(text)
+        parsed = agent.parse(text, sampled=bool(completion.tokens))
         outcome = _Outcome(extras=self._extras | _extras_of(completion))
         try:
             await self._act(parsed.action, str(parsed.why), outcome)

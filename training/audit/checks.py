@@ -256,7 +256,7 @@ def _excerpt(text: str, at: int, width: int = 40) -> str:
 def wrong_actions(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
     """Yield turns whose action is not the one in their text, and unparsable answers that earned something."""
     for number, turn in enumerate(trajectory.turns):
-        action = audited.agent.parse(turn.text).action
+        action = audited.agent.parse(turn.text, sampled=bool(turn.response)).action
         if action != turn.action:
             yield number, f"the answer contains the action {action!r}, but {turn.action!r} is recorded"
         elif action is None and (turn.valid or turn.reward):
