@@ -44,6 +44,7 @@ class ServedModel(Sampler):
             timeout=options.timeout,
             retries=options.retries,
             longest_wait=options.longest_wait,
+            patience=options.patience,
         )
 
     @property
