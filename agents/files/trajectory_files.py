@@ -263,15 +263,20 @@ def _turn(entry: object, before: Turn | None, images: ImageStore) -> Turn:
 def _fields(record: dict[str, Any], fields: dict[str, tuple[tuple[type, ...], str]]) -> dict[str, Any]:
     """Return the values of some keys, which must have the types of the fields; JSON has no others."""
     for name, (kinds, expected) in fields.items():
-        if type(record[name]) not in kinds:
+        if type(record[name]) not in kinds or not _fits(record[name]):
             raise StoreError(f"{name} must be {expected}, got {_shown(record[name])}")
     return {name: record[name] for name in fields}
 
 
 def _list(record: dict[str, Any], name: str, kinds: tuple[type, ...], expected: str) -> tuple[Any, ...]:
-    if not _is_list(record[name], kinds):
+    if not _is_list(record[name], kinds) or not all(map(_fits, record[name])):
         raise StoreError(f"{name} must be a list of {expected}, got {_shown(record[name])}")
     return tuple(record[name])
+
+
+def _fits(value: object) -> bool:
+    """Return whether a value is no integer that 64 bits cannot hold: those are in no vocabulary, and no float."""
+    return type(value) is not int or -(1 << 63) <= value < 1 << 63
 
 
 def _is_list(value: object, kinds: tuple[type, ...]) -> bool:

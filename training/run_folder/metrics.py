@@ -350,10 +350,16 @@ def stored_events(path: Path) -> tuple[list[Event], list[str]]:
     return events, problems
 
 
-def missing_iterations(events: Sequence[Mapping[str, object]], step: int) -> list[int]:
-    """Return which of the first `step` iterations have no event "train"."""
-    told = {event.get("iteration") for event in events if event.get("phase") == "train"}
-    return [number for number in range(1, step + 1) if number not in told]
+def missing_iterations(events: Sequence[Mapping[str, object]], step: int) -> tuple[int, int]:
+    """Return how many of the first `step` iterations have no event "train", and the first of these (0: none).
+
+    It takes as long as there are events, however large a number a damaged file has.
+    """
+    numbers = {event.get("iteration") for event in events if event.get("phase") == "train"}
+    told = {number for number in numbers if isinstance(number, int) and 1 <= number <= step}
+    if len(told) >= step:
+        return 0, 0
+    return step - len(told), next(number for number in range(1, len(told) + 2) if number not in told)
 
 
 def size_until(path: Path, step: int) -> int:
