@@ -16,7 +16,7 @@ from turncredit.credit.advantages import Advantages
 from turncredit.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
 from turncredit.credit.steps import Floats, Ints, Steps
 from turncredit.envs.parts import part_of
-from turncredit.tools.bounded_input import InputError, parse_json, read_lines
+from turncredit.tools.bounded_input import InputError, open_file, parse_json, read_lines
 from turncredit.tools.visible_text import json_text
 from turncredit.training.run_folder.loggers import Logger
 from turncredit.training.run_folder.sample_episodes import SampleEpisode
@@ -317,7 +317,7 @@ def _share_without_variance(scores: Floats, task: Ints) -> float:
 
 def _is_torn(path: Path) -> bool:
     """Whether the last line of a file has no end."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         return file.read(1) not in (b"", b"\n")
@@ -365,7 +365,7 @@ def missing_iterations(events: Sequence[Mapping[str, object]], step: int) -> tup
 def size_until(path: Path, step: int) -> int:
     """Return the bytes of a metrics file before the first event of an iteration after `step`."""
     size = 0
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for line in file:
             event = _event_of(line)
             if event is not None and isinstance(event.get("iteration"), int) and event["iteration"] > step:
