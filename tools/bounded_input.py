@@ -90,6 +90,17 @@ def open_file(path: str | Path) -> BinaryIO:
     return file
 
 
+def require_no_link(path: Path) -> Path:
+    """Return a path inside a folder of others, which must not lead out of it.
+
+    Raises:
+        InputError: it is a link.
+    """
+    if path.is_symlink():
+        raise InputError(f"{path} is a link, and links in a folder that came from elsewhere are not followed")
+    return path
+
+
 def require_files(folder: str | Path) -> None:
     """Check that nothing in a folder is a pipe, a device or a socket, for libraries that open its files themselves.
 
