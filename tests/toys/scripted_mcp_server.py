@@ -1,7 +1,8 @@
 """An MCP server of the standard library alone, over stdio, that does what a test asks for: python FILE TOOLS_AS_JSON.
 
 `tools` are entries of tools/list. A call of `echo` answers with a variable of the environment, `data` with structured
-content alone, `parts` with a link, a part of an unknown kind and half a surrogate pair, `flood` with a line without an end, `noise` fills the standard error before it answers.
+content alone, `parts` with a link, a part of an unknown kind and half a surrogate pair, `flood` with a line without an
+end, `noise` fills the standard error before it answers.
 """
 
 import json
