@@ -13,7 +13,6 @@ from turncredit.cli.main import app
 FOLDERS = ("DIR", "FOLDER", "OUT", "RUN")
 """Names of values of `--output` that are folders."""
 WORDS: dict[str, list[str]] = {
-    "export": ["{run}", "--to", "openai"],
     "import": ["{file}", "--from", "sharegpt"],
     "data harbor": ["turncredit/Bash-v0", "--count", "1"],
     "model get": ["smollm2"],
@@ -22,6 +21,8 @@ WORDS: dict[str, list[str]] = {
 """What each of these commands needs beside its folder."""
 LOCKED = {"demo", "train", "bench", "ablate"}
 """Commands that lock their folder, which looks through it (`tests/agents/test_folder_lock.py`)."""
+NEW = {"export"}
+"""Commands that write a new folder only, as `import` does (`tests/agents/test_interchange.py`)."""
 OPTIONS = ("--output", "--folder")
 
 
@@ -44,7 +45,7 @@ def writers() -> dict[str, str]:
 
 
 def test_every_command_that_writes_a_folder_is_tried() -> None:
-    assert set(writers()) == set(WORDS) | LOCKED
+    assert set(writers()) == set(WORDS) | LOCKED | NEW
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -52,14 +53,13 @@ def test_nothing_is_written_through_a_link(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    victim, folder, run, file = (tmp_path / word for word in ("victim", "folder", "run", "file.jsonl"))
+    victim, folder, file = (tmp_path / word for word in ("victim", "folder", "file.jsonl"))
     victim.write_text("mine", encoding="utf-8")
     folder.mkdir()
-    run.mkdir()
     file.write_text('{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}\n')
     for link in ("config.json", "README.md", "task-0"):
         (folder / link).symlink_to(victim)
-    words = [word.format(run=run, file=file) for word in WORDS[name]]
+    words = [word.format(file=file) for word in WORDS[name]]
     code = typer.main.get_command(app).main(
         [*name.split(), *words, writers()[name], str(folder)], standalone_mode=False
     )
