@@ -447,7 +447,8 @@ def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[Episod
     for name, value in stored.items():
         told = event.get(name)
         if told is not None and not _is_close(told, value):
-            yield None, f"metrics.jsonl says {name} {_short(told)}, the stored trajectories say {value:g}"
+            shown = f"{told:g}" if isinstance(told, float) else reprlib.repr(told)
+            yield None, f"metrics.jsonl says {name} {shown}, the stored trajectories say {value:g}"
 
 
 def _is_close(told: object, value: float) -> bool:
@@ -456,10 +457,6 @@ def _is_close(told: object, value: float) -> bool:
         return isinstance(told, int | float) and math.isclose(told, value, rel_tol=1e-9, abs_tol=1e-9)
     except OverflowError:  # an integer that no float holds
         return False
-
-
-def _short(told: object) -> str:
-    return f"{told:g}" if isinstance(told, float) else reprlib.repr(told)
 
 
 def wrong_forks(_: AuditedRun, __: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:
