@@ -315,5 +315,9 @@ def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
 def member_order(trajectory: Trajectory) -> tuple[tuple[int, ...], str]:
     """Return what members of a group are sorted by: trial and numbers; a fork, ``task#9/2.0@7``, follows its parent."""
     path = trajectory.id.rpartition("#")[2].partition("@")[0]
-    numbers = tuple(map(int, re.split(r"[/.:]", path.replace("+", "")))) if _PATH.fullmatch(path) else (-1,)
+    numbers = (
+        tuple(map(int, re.split(r"[/.:]", path.replace("+", ""))))
+        if len(path) < 999 and _PATH.fullmatch(path)
+        else (-1,)
+    )
     return ((trajectory.trial, *numbers), trajectory.id)

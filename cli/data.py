@@ -91,9 +91,11 @@ def harbor(
     ] = "python:3.12-slim",
 ) -> None:
     """Write tasks as Harbor folders: task.toml, instruction.md, environment/, tests/ and the oracle in solution/."""
+    from turncredit.agents.files.folder_lock import require_plain_files
     from turncredit.agents.files.trajectory_files import name_file_in_errors
     from turncredit.envs.harbor_export import write_tasks
 
+    require_plain_files(output)
     with name_file_in_errors(output):
         paths = write_tasks(env_id, parse_options(options), output, number, image)
     say(f"wrote {len(paths)} task folders into {output}")

@@ -48,7 +48,7 @@ from turncredit.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_o
 from turncredit.cli.help_examples import add_examples
 from turncredit.cli.listing import list_command
 from turncredit.cli.serving import commands as serve
-from turncredit.processes.endings import stop_at_endings
+from turncredit.processes.endings import interruption_seen, stop_at_endings
 from turncredit.processes.garbage_collection import collect_garbage_less_often
 from turncredit.registry import names_from_files
 
@@ -100,6 +100,7 @@ class CommandGroup(TyperGroup):
             discard_output()
             return USER_ERROR
         except (KeyboardInterrupt, typer.Abort):
+            interruption_seen()
             complain("interrupted")
             return INTERRUPTED
         except Exception as error:

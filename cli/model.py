@@ -32,9 +32,11 @@ def get(
     dtype: Annotated[str, typer.Option(help="Type of the saved weights: bfloat16 or float32.")] = "bfloat16",
 ) -> None:
     """Build a Hugging Face folder from a model in Python packages, for machines that reach a package index only."""
+    from turncredit.agents.files.folder_lock import require_plain_files
     from turncredit.agents.models.packaged_models import build_folder, packaged_model
 
     choose("dtype", dtype, ("bfloat16", "float32"))
+    require_plain_files(output)
     model = packaged_model(name)
     say(f"{model.title}, {model.parameters:,} parameters. {model.licence}")
     build_folder(model, output, dtype=dtype, report=say)

@@ -55,6 +55,13 @@ READ_ELSEWHERE = {
     "training/learner/policy.py": "the state of a tokenizer in memory",
 }
 """Modules and folders that read without `bounded_input`, and what."""
+OPENED_ELSEWHERE = {
+    **READ_ELSEWHERE,
+    "cli/console.py": "the null device",
+    "training/run_folder/checkpoint.py": "folders that it has written itself, to flush them",
+    "agents/files/folder_lock.py": "the lock, without waiting",
+}
+"""Modules that open files for reading without `bounded_input.open_file`, and what."""
 WRITERS = {"agents/files/json_files.py": "writes every text of `write_text`, after `encodable`"}
 
 READERS = {
@@ -146,6 +153,41 @@ def test_files_are_read_under_limits() -> None:
         if not within(name, READ_ELSEWHERE) and (found := reads(name, tree))
     }
     assert wrong == {}, "read files of users and of runs with tools/readers or tools/bounded_input.py"
+
+
+def own_opens(tree: ast.Module) -> Iterator[str]:
+    """Yield calls that open a file of a path for reading: a pipe would hold them for ever."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        modes = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        modes += [
+            keyword.value.value
+            for keyword in node.keywords
+            if keyword.arg == "mode" and isinstance(keyword.value, ast.Constant)
+        ]
+        reading = [mode for mode in modes if "r" in mode and set(mode) <= set("rbt")]
+        opens = (name == "open" and (reading or len(node.args) == 1)) or (name.endswith(".open") and reading)
+        if opens or (name in ("os.open", "torch.load") and isinstance(node.args[0], ast.BinOp)):
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def test_files_of_runs_are_opened_by_one_door() -> None:
+    wrong = {name: list(own_opens(tree)) for name, tree in of_runs() if not within(name, OPENED_ELSEWHERE)}
+    assert {name: calls for name, calls in wrong.items() if calls} == {}, "open them with bounded_input.open_file"
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("path.open('rb'); open(path); open(path, 'r'); path.open(mode='r')", 4),
+        ("open_file(path); path.open('wb'); path.open('ab', buffering=0); open(path, 'w'); console.open()", 0),
+        ("torch.load(folder / 'x'); os.open(folder / 'y', flags); torch.load(file)", 2),
+    ],
+)
+def test_what_the_rule_of_the_door_sees(code: str, count: int) -> None:
+    assert len(list(own_opens(ast.parse(code)))) == count
 
 
 def test_texts_are_written_whatever_they_hold() -> None:

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import re
+import stat
 import tomllib
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, BinaryIO, ClassVar, Protocol
 
 from turncredit.installation import needs
 from turncredit.tools.visible_text import encodable_values
@@ -64,6 +68,55 @@ class InputError(ValueError):
     """What came from outside is damaged, or larger or deeper than allowed; the message is one sentence."""
 
 
+def open_file(path: str | Path) -> BinaryIO:
+    """Return a file that is open for reading; the one door through which files of users and of runs are opened.
+
+    A pipe in a folder would hold its reader until somebody writes into it, so it is not waited for. What lies in
+    `/dev` was named by a user, such as `/dev/stdin` or the `/dev/fd/63` of a shell's `<(...)`, and is read as it is.
+
+    Raises:
+        InputError: it is a pipe, a device or a socket.
+        OSError: it cannot be opened, or is a folder.
+    """
+    path = Path(path)
+    if path.parts[:2] == ("/", "dev"):
+        return path.open("rb")
+    try:
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY))  # noqa: SIM115
+    except OSError as error:
+        if path.is_socket():  # which cannot be opened at all
+            raise InputError(f"{path} is a socket, and a file is needed") from error
+        raise
+    mode = os.fstat(file.fileno()).st_mode
+    if not stat.S_ISREG(mode):
+        file.close()
+        raise InputError(f"{path} is a {'pipe' if stat.S_ISFIFO(mode) else 'device'}, and a file is needed")
+    return file
+
+
+def require_no_link(path: Path) -> Path:
+    """Return a path inside a folder of others, which must not lead out of it.
+
+    Raises:
+        InputError: it is a link.
+    """
+    if path.is_symlink():
+        raise InputError(f"{path} is a link, and links in a folder that came from elsewhere are not followed")
+    return path
+
+
+def require_files(folder: str | Path) -> None:
+    """Check that nothing in a folder is a pipe, a device or a socket, for libraries that open its files themselves.
+
+    Raises:
+        InputError: something is, which is named.
+        OSError: the folder cannot be read.
+    """
+    for path in sorted(Path(folder).iterdir()):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"{path} is a pipe, a device or a socket, and a file is needed")
+
+
 class _Decoder(Protocol):
     @property
     def eof(self) -> bool: ...
@@ -102,10 +155,12 @@ class DecodedFile:
     def _blocks(self) -> Iterator[bytes]:
         self.unfinished = False
         decoder: _Decoder | None = None
-        with self.path.open("rb") as file:
-            kind = _kind(file.read(_LONGEST_MARK))
-            file.seek(0)
-            while block := file.read(_PIECE.get(kind or "", 1 << 16)):
+        with open_file(self.path) as file:
+            start = file.read(_LONGEST_MARK)
+            kind = _kind(start)
+            for block in chain(
+                [start] if start else [], iter(partial(file.read, _PIECE.get(kind or "", 1 << 16)), b"")
+            ):
                 if kind is None:
                     yield block
                     continue
@@ -131,7 +186,7 @@ def compression_of(path: str | Path) -> str | None:
     Raises:
         OSError: it cannot be read.
     """
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         return _kind(file.read(_LONGEST_MARK))
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from turncredit.agents.agent import Agent
+from turncredit.agents.errors import AgentError
 from turncredit.agents.samplers.base import Sampler
 from turncredit.evaluation.evaluation import evaluate
 from turncredit.evaluation.panels import Panel, draw_by_part
@@ -50,6 +51,17 @@ class Evaluations:
     report: Reporter
     shared: SharedEvaluations | None = None
 
+    def _save_panel(self, panel: Panel) -> None:
+        """Write the panel, and say so if that replaces a file which holds something else."""
+        file = self.folder / "panel.json"
+        try:
+            other = "held other tasks" if file.exists() and Panel.load(file) != panel else ""
+        except (AgentError, OSError, ValueError) as error:
+            other = f"could not be read ({error})"
+        if other:
+            self.report.note(f"panel.json {other}, and is written again")
+        panel.save(file)
+
     def if_due(self, step: int, sampler: Sampler) -> EvaluationSummary | None:
         """Evaluate after `step` iterations if it is due and not yet done, and return the summary; None if it is not.
 
@@ -65,7 +77,7 @@ class Evaluations:
         path = self.folder / "evaluations" / f"{step:06d}.json"
         if panel is None or path.exists() or (during and not (section.every and step % section.every == 0)):
             return None
-        panel.save(self.folder / "panel.json")
+        self._save_panel(panel)
         if during and section.episodes_during_training:
             few = draw_by_part(panel.tasks, section.episodes_during_training, panel.seed, panel.parts())
             panel = replace(panel, tasks=few)

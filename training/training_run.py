@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from turncredit.agents.device_memory import DeviceMemory
 from turncredit.agents.files.folder_lock import locked
 from turncredit.agents.models.model_folder import ModelFolder
-from turncredit.processes import tracing
+from turncredit.processes import endings, tracing
 from turncredit.training.config.run import Run
 from turncredit.training.config.template_date import with_date
 from turncredit.training.learner.policy import find_policy
@@ -107,6 +107,7 @@ def train(
                 learner = restore_learner(restored, parts.learner_factory(report), parts.reference)
             loop = train_stages(parts, learner, report, recovery, restored, stack)
         except KeyboardInterrupt:
+            endings.interruption_seen()
             checkpoint = recovery.stopped("interrupted")
             return TrainingResult(run.folder, recovery.newest or 0, False, checkpoint)
         if (sentence := no_progress(run)) is not None:

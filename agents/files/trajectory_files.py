@@ -261,9 +261,9 @@ def _turn(entry: object, before: Turn | None, images: ImageSource) -> Turn:
 
 
 def _fields(record: dict[str, Any], fields: dict[str, tuple[tuple[type, ...], str]]) -> dict[str, Any]:
-    """Return the values of some keys, which must have the types of the fields; numbers must fit into a float."""
+    """Return the values of some keys, which must have the types of the fields; JSON has no others."""
     for name, (kinds, expected) in fields.items():
-        if type(record[name]) not in kinds or (float in kinds and not _is_float(record[name])):
+        if type(record[name]) not in kinds or not _fits(record[name]):
             raise StoreError(f"{name} must be {expected}, got {_shown(record[name])}")
     return {name: record[name] for name in fields}
 
@@ -274,19 +274,16 @@ def _list(record: dict[str, Any], name: str, kinds: tuple[type, ...], expected: 
     return tuple(record[name])
 
 
+def _fits(value: object) -> bool:
+    """Return whether a value is no integer that 64 bits cannot hold: those are in no vocabulary, and no float."""
+    return type(value) is not int or -(1 << 63) <= value < 1 << 63
+
+
 def _is_list(value: object, kinds: tuple[type, ...]) -> bool:
     if not isinstance(value, list) or not set(map(type, value)) <= set(kinds):
         return False
-    return float not in kinds or all(map(_is_float, value))
-
-
-def _is_float(value: float) -> bool:
-    """Whether a number fits into a float; an integer of 400 digits does not."""
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
+    integers = [item for item in value if type(item) is int]
+    return not integers or (_fits(min(integers)) and _fits(max(integers)))
 
 
 def _shown(value: object) -> str:

@@ -8,11 +8,12 @@ Only files of the same folder are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from turncredit.agents.json_types import JsonObject
-from turncredit.tools.bounded_input import MAX_LINE, InputError, read_json, read_text
+from turncredit.tools.bounded_input import MAX_LINE, InputError, read_json, read_text, require_no_link
 
 __all__ = ["CONTINUED", "continued", "has_subagents", "referenced_files"]
 
@@ -30,7 +31,8 @@ def referenced_files(files: Sequence[Path]) -> frozenset[Path]:
         except InputError:
             continue  # who reads the file says so
         names = _references(document) if isinstance(document, Mapping) else iter(())
-        referenced |= {beside for name in names if (beside := _beside(file, name)) is not None}
+        with suppress(InputError):  # of a link
+            referenced |= {beside for name in names if (beside := _beside(file, name)) is not None}
     return frozenset(referenced & set(files))
 
 
@@ -88,8 +90,12 @@ def _subagents(step: JsonObject) -> Iterator[JsonObject]:
 
 
 def _beside(file: Path, name: object) -> Path | None:
-    """Return the file of a name in the same folder, if there is one."""
+    """Return the file of a name in the same folder, if there is one.
+
+    Raises:
+        InputError: it is a link, which may lead to any file of the machine.
+    """
     if not isinstance(name, str) or not name or Path(name).name != name:
         return None
-    beside = file.with_name(name)
+    beside = require_no_link(file.with_name(name))
     return beside if beside.is_file() else None

@@ -89,7 +89,7 @@ def files_in(path: Path, *suffixes: str) -> list[Path]:
     """Return a file, or the files below a folder whose names end so, sorted and without hidden ones.
 
     Raises:
-        StoreError: the path does not exist, or the folder holds no such file.
+        StoreError: the path does not exist, or the folder holds no such file, or a link as one.
     """
     if not path.exists():
         raise StoreError(f"{path} does not exist")
@@ -102,7 +102,21 @@ def files_in(path: Path, *suffixes: str) -> list[Path]:
     )
     if not files:
         raise StoreError(f"{path} holds no file that ends in {' or '.join(suffixes)}")
+    for file in files:
+        if file.is_symlink() and not _stays(file, path):
+            raise StoreError(
+                f"{file} is a link that leads out of its folder, and links in a folder that came from elsewhere are "
+                "not followed"
+            )
     return files
+
+
+def _stays(link: Path, folder: Path) -> bool:
+    """Return whether a link leads to a file of its folder; the cache of the Hub keeps those of a snapshot beside it."""
+    target, root = link.resolve(), folder.resolve()
+    return target.is_relative_to(root) or (
+        root.parent.name == "snapshots" and target.is_relative_to(root.parent.parent / "blobs")
+    )
 
 
 def _hidden(path: Path) -> bool:

@@ -6,13 +6,14 @@ JOB/TRIAL/agent/trajectory.json    JOB/TRIAL/result.json    JOB/TRIAL/verifier/r
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from turncredit.agents.json_types import JsonObject
-from turncredit.tools.bounded_input import MAX_SETTINGS, InputError, read_json, read_text
+from turncredit.tools.bounded_input import MAX_SETTINGS, InputError, read_json, read_text, require_no_link
 
 __all__ = ["Trial", "trial_of"]
 
@@ -43,9 +44,10 @@ def trial_of(file: Path) -> Trial | None:
     Raises:
         InputError: the trial's files are damaged.
     """
-    folder = file.resolve().parent.parent
-    if file.resolve().parent.name != "agent":
+    agent = Path(os.path.abspath(file)).parent  # a link is not followed: it may lead out of the trial
+    if agent.name != "agent":
         return None
+    folder = agent.parent
     result = _json(folder / "result.json")
     verified = result.get("verifier_result")
     rewards = verified.get("rewards") if isinstance(verified, Mapping) else None
@@ -64,7 +66,7 @@ def trial_of(file: Path) -> Trial | None:
 
 
 def _json(path: Path) -> JsonObject:
-    value = read_json(path, max_bytes=MAX_SETTINGS) if path.is_file() else {}
+    value = read_json(require_no_link(path), max_bytes=MAX_SETTINGS) if path.is_file() else {}
     if not isinstance(value, dict):
         raise InputError(f"{path} must hold an object, got {type(value).__name__}")
     return value
@@ -85,7 +87,7 @@ def _reward(rewards: object) -> float | None:
 def _text_reward(path: Path) -> float | None:
     if not path.is_file():
         return None
-    text = read_text(path, max_bytes=MAX_SETTINGS).strip()
+    text = read_text(require_no_link(path), max_bytes=MAX_SETTINGS).strip()
     try:
         value = float(text)
     except ValueError as error:

@@ -20,12 +20,13 @@ from turncredit.agents.errors import ModelError
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.models.hub import cached, download
 from turncredit.agents.models.lora_folders import attach, base_of, merge
+from turncredit.agents.models.stored_layers import MOST_LAYERS, layers_of, panics_as_errors
 from turncredit.agents.models.weights import is_adapter
 from turncredit.agents.vision.image_reader import attach_reader
 from turncredit.agents.vision.vision_folder import load_reader, model_class
 from turncredit.installation import needs
 from turncredit.registry import suggest
-from turncredit.tools.bounded_input import InputError, read_json
+from turncredit.tools.bounded_input import InputError, read_json, require_files
 
 if TYPE_CHECKING:
     import torch
@@ -99,6 +100,7 @@ def load_model(
             unknown, or torch or transformers is not installed.
     """
     path = _model_folder(folder)
+    require_layers(path)
     if is_adapter(path):
         base = load_model(find_model(base_of(path).reference).path, dtype=dtype, attention=attention)
         return merge(attach(base, path)).requires_grad_().to(device)  # peft freezes what lies below an adapter
@@ -136,6 +138,7 @@ def empty_model(folder: str | Path) -> Any:
     transformers = transformers_library()
     import torch
 
+    require_layers(Path(folder))
     try:
         with quiet(transformers), torch.device("meta"):
             kind = model_class(transformers, _whole_config(Path(folder)))
@@ -269,7 +272,8 @@ def quiet(transformers: Any) -> Iterator[None]:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        yield
+        with panics_as_errors():
+            yield
     finally:
         logging.set_verbosity(level)
         if bars:
@@ -284,6 +288,32 @@ def _aligned(model: Any) -> Any:
         for parameter in model.parameters():
             parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
     return model
+
+
+def require_layers(folder: Path) -> None:
+    """Check that the layers of a model are those of its weights, before they are built: that takes time for each.
+
+    Raises:
+        ModelError: config.json has more layers than the weights, or than any model; or a file is a pipe or a device.
+    """
+    try:
+        require_files(folder)
+    except InputError as error:
+        raise ModelError(str(error)) from error
+    if not (folder / "config.json").is_file():
+        return  # an adapter, whose base is checked
+    layers = model_config(folder).get("num_hidden_layers")
+    if not isinstance(layers, int):
+        return
+    stored = layers_of(folder)
+    if stored is None and layers > MOST_LAYERS:
+        raise ModelError(
+            f"{folder}: config.json says num_hidden_layers = {layers}, and models have at most {MOST_LAYERS}"
+        )
+    if stored is not None and layers > stored:
+        raise ModelError(
+            f"{folder}: config.json says num_hidden_layers = {layers}, but the weights have {stored} layers"
+        )
 
 
 def _model_folder(folder: str | Path) -> Path:

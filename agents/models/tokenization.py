@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
+from turncredit.agents.models.stored_layers import panics_as_errors
 from turncredit.agents.models.trusted_text import Span
 
 __all__ = ["AnswerEnd", "TokenCodec", "Tokenizer", "answer_text", "codec_of", "exact_decoder"]
@@ -74,7 +75,7 @@ class TokenCodec:
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Find out which options and special tokens the tokenizer has."""
         self.decode = exact_decoder(tokenizer)
-        self._encode = cast(Callable[..., list[int]], tokenizer.encode)
+        self._encode = panics_as_errors()(cast(Callable[..., list[int]], tokenizer.encode))
         self._options: dict[str, bool] = {}
         parameters = inspect.signature(tokenizer.encode).parameters
         if "add_special_tokens" in parameters:

@@ -171,12 +171,13 @@ def original_id(episode_id: str) -> str:
 
 
 def is_replacement(episode_id: str) -> bool:
-    """Return whether an episode was played in place of one whose environment failed.
+    """Return whether an episode was played in place of one whose environment failed; ids of others say nothing.
 
     >>> is_replacement("open-3-1#2@7"), is_replacement("open-3-1#1000002@7")
     (False, True)
     """
-    return member_number(episode_id) >= REPLACED
+    number = _member(episode_id)
+    return number.isdecimal() and len(number) < 19 and int(number) >= REPLACED
 
 
 def member_number(episode_id: str) -> int:
@@ -185,5 +186,9 @@ def member_number(episode_id: str) -> int:
     >>> member_number("open-3-1#2@7"), member_number("open-3-1#2/5.3@7")
     (2, 3)
     """
+    return int(_member(episode_id))
+
+
+def _member(episode_id: str) -> str:
     path = episode_id.rpartition("#")[2].partition("@")[0]
-    return int(path.rpartition(".")[2])
+    return path.rpartition(".")[2]

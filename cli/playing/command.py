@@ -97,6 +97,8 @@ def _check(output: Path, *, resume: bool) -> None:
         UserError: it exists, and nobody said that it goes on; or it goes on and its record is missing.
         StoreError: it cannot be written, or its suffix is unknown.
     """
+    from turncredit.agents.files.folder_lock import require_plain_files
+    from turncredit.agents.files.image_store import ImageStore
     from turncredit.agents.files.json_files import require_writable
     from turncredit.agents.files.trajectory_files import check_suffix
     from turncredit.evaluation.stored_rollouts import record_file
@@ -108,6 +110,10 @@ def _check(output: Path, *, resume: bool) -> None:
         raise UserError(f"{output} exists; --resume goes on with it, and --output names another file")
     elif not record_file(output).is_file():
         raise UserError(f"{output} was not begun by `turncredit rollout`: {record_file(output)} is missing")
+    for beside in (record_file(output), ImageStore.of(output).folder):
+        if beside.is_symlink():
+            raise UserError(f"{beside} is a link, and nothing is written through it: remove it")
+    require_plain_files(ImageStore.of(output).folder)
 
 
 def _play(

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from urllib.error import HTTPError
-from urllib.parse import quote, urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.parse import quote, urljoin, urlsplit
 
 from turncredit.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, UnknownOption
 from turncredit.installation import needs
@@ -34,6 +35,7 @@ __all__ = ["ActionRefused", "OpenEnvConnection", "SessionRefused"]
 
 _MISSING: Final = "a client of OpenEnv needs the package websockets"
 _MAX_BYTES: Final = 64 << 20  # of an answer
+_REDIRECTS: Final = 3  # of one request
 _REFUSED: Final = ("VALIDATION_ERROR", "INVALID_JSON")
 _NO_SESSION: Final = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
 _PATIENCE: Final = 1.0
@@ -46,6 +48,42 @@ class ActionRefused(EnvError):
 
 class SessionRefused(EnvError):
     """The server has no environment for this client: it is full, or cannot make one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """A whole answer over HTTP."""
+
+    status: int
+    location: str
+    text: bytes
+
+
+class _Ending:
+    """Ends a connection at a time, whatever it waits for: limits of single reads do not bound a slow answer."""
+
+    def __init__(self, connection: socket.socket, end: float) -> None:
+        self._connection, self.reached = connection, False
+        seconds = min(max(end - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+        self._timer = threading.Timer(seconds, self._reach)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _reach(self) -> None:
+        self.reached = True
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def cancel(self) -> None:
+        """Leave the connection alone."""
+        self._timer.cancel()
+
+
+def opened_connection(address: str, seconds: float) -> closing[http.client.HTTPConnection]:
+    """Return a connection for an address, without the proxies of this machine; it is closed after a block."""
+    parts = urlsplit(address)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return closing(kind(parts.hostname or "", parts.port, timeout=seconds))
 
 
 class OpenEnvConnection:
@@ -74,7 +112,6 @@ class OpenEnvConnection:
         self._deadline = deadline
         self._socket: ClientConnection | None = None
         self._opened = ExitStack()
-        self._opener = build_opener(ProxyHandler({}))  # without the proxies of this machine
 
     def fetch(self, path: str, body: Mapping[str, object] | None = None) -> object | None:
         """Return the JSON that the server answers to a request over HTTP, or None where it has no such page.
@@ -88,20 +125,60 @@ class OpenEnvConnection:
             EnvError: it answers with something else than JSON.
         """
         address = f"{self.url}/{quote(path)}"
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(address, data=data, headers={"Content-Type": "application/json"})
+        data = None if body is None else json.dumps(body).encode("utf-8", "replace")
+        end = time.monotonic() + self._deadline
+        for _ in range(_REDIRECTS + 1):
+            answer = self._answered(address, data, end)
+            if answer.status not in (301, 302, 303, 307, 308):
+                break
+            address = self._redirected(address, answer.location)
+        if answer.status in (404, 405, 501):
+            return None
+        if answer.status >= 300:
+            raise EnvError(f"the OpenEnv server at {self.url} answered /{path} with status {answer.status}")
+        return self._parsed(answer.text, address)
+
+    def _answered(self, address: str, data: bytes | None, end: float) -> HttpAnswer:
+        """Return the answer to one request, which is whole before a time."""
+        late = EnvError(f"the OpenEnv server at {self.url} did not answer {address} within {self._deadline:g} seconds")
+        timer = None
         try:
-            with self._opener.open(request, timeout=self._deadline) as response:
+            with opened_connection(address, self._deadline) as connection:
+                connection.connect()
+                timer = _Ending(connection.sock, end)
+                connection.request(
+                    "GET" if data is None else "POST",
+                    urlsplit(address).path or "/",
+                    body=data,
+                    headers={"Content-Type": "application/json"},
+                )
+                response = connection.getresponse()
                 text = b"".join(bounded(iter(lambda: response.read1(1 << 16), b""), _MAX_BYTES, address))
-        except HTTPError as error:
-            with error:
-                if error.code in (404, 405, 501):
-                    return None
-            raise EnvError(f"the OpenEnv server at {self.url} answered /{path} with status {error.code}") from None
+                whole = HttpAnswer(response.status, response.headers.get("Location", ""), text)
+        except InputError as error:
+            raise EnvError(str(error)) from None
+        except TimeoutError:
+            raise late from None
         except (http.client.HTTPException, OSError) as error:
-            reason = getattr(error, "reason", None) or error
-            raise EnvironmentDied(f"the OpenEnv server at {self.url} cannot be reached: {reason}") from None
-        return self._parsed(text, address)
+            if timer is not None and timer.reached:
+                raise late from None
+            raise EnvironmentDied(f"the OpenEnv server at {self.url} cannot be reached: {error}") from None
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if timer.reached:
+            raise late
+        return whole
+
+    def _redirected(self, address: str, location: str) -> str:
+        """Return where a redirect leads: to the same server, or nowhere."""
+        target = urljoin(address, location)
+        if not location or urlsplit(target)[:2] != urlsplit(address)[:2]:
+            raise EnvError(
+                f"the OpenEnv server at {self.url} redirects {address} to {target[:200]!r}; only redirects to the same "
+                "server are followed"
+            )
+        return target
 
     def ask(self, kind: str, data: Mapping[str, object] | None = None) -> Mapping[str, object]:
         """Return the data of the server's answer to a message.

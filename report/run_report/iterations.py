@@ -16,6 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turncredit.agents.errors import StoreError
 from turncredit.report.run_report.drawn_groups import drawn_groups
 from turncredit.report.run_report.endings import ending, repeated
 from turncredit.report.run_report.revisions import Parts
@@ -89,7 +90,7 @@ def _sampling(file: Path, number: int, notes: list[str]) -> list[Parts] | None:
 
     try:
         return sampled_entries(file)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except StoreError as error:
         notes.append(f"what was drawn for iteration {number} cannot be read: {error}")
         return None
 

@@ -99,10 +99,10 @@ class LiveServer:
 
     def _chunk(self, prefix: str, kind: str, number: int, only: int | None) -> bytes | None:
         """Return turns, tokens or stored images of one file, or of one of its groups; None if there is no such file."""
+        source = self._data.sources().get(prefix)
+        if source is None or number not in source.files():  # without the lock: the answer waits for no other one
+            return None
         with self._lock:
-            source = self._data.sources().get(prefix)
-            if source is None or number not in source.files():
-                return None
             iteration = self._data.read(number, prefix)
             if kind == "screens":
                 screens = Screens()

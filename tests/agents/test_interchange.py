@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.files import read_demonstrations
 from turncredit.agents.errors import StoreError
+from turncredit.agents.interchange.atif_references import CONTINUED, continued, referenced_files
 from turncredit.agents.interchange.chat_message import ChatMessage
 from turncredit.agents.interchange.conversations import (
     answer_of,
@@ -23,8 +24,9 @@ from turncredit.agents.interchange.conversations import (
     messages_of,
     text_of,
 )
-from turncredit.agents.interchange.folders import whole_output
+from turncredit.agents.interchange.folders import files_in, whole_output
 from turncredit.agents.interchange.formats import FORMATS
+from turncredit.agents.interchange.harbor_trials import trial_of
 from turncredit.agents.interchange.imported_folder import IMITATED, ImportedFolder
 from turncredit.agents.interchange.records import TOKENS, Exported, Origin
 from turncredit.agents.steps import steps_of
@@ -482,3 +484,43 @@ def test_a_large_data_set_has_several_files(tmp_path: Path, monkeypatch: pytest.
     assert names == ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"]
     assert [item.trajectory for item in FORMATS["hf"].read(tmp_path / "out")] == played
     assert "4 episodes, 4 won, 4 answers" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_links_out_of_a_folder_from_elsewhere_are_not_followed(tmp_path: Path) -> None:
+    secret, folder = tmp_path / "secret.json", tmp_path / "folder"
+    secret.write_text(json.dumps({"schema_version": "ATIF-v1.6", "steps": []}), encoding="utf-8")
+    agent, verifier = folder / "trial" / "agent", folder / "trial" / "verifier"
+    agent.mkdir(parents=True)
+    verifier.mkdir()
+    (agent / "more.json").symlink_to(secret)
+    first = agent / "trajectory.json"
+    with pytest.raises(InputError, match=r"more\.json is a link"):
+        continued({"steps": [], CONTINUED: "more.json"}, first)
+    first.write_text(json.dumps({"steps": [], CONTINUED: "more.json"}), encoding="utf-8")
+    assert referenced_files([first]) == frozenset()
+    with pytest.raises(StoreError, match=r"more\.json is a link that leads out"):
+        files_in(folder, ".json")
+    (agent / "more.json").unlink()
+    (agent / "again.json").symlink_to(first)  # it stays
+    assert [file.name for file in files_in(folder, ".json")] == ["again.json", "trajectory.json"]
+    reward = verifier / "reward.txt"
+    reward.symlink_to(secret)
+    with pytest.raises(InputError, match=r"reward\.txt is a link"):
+        trial_of(first)
+    reward.unlink()
+    reward.write_text("0.5", encoding="utf-8")
+    trial = trial_of(first)
+    assert trial is not None
+    assert trial.reward == 0.5
+    (folder / "trial" / "result.json").symlink_to(secret)
+    with pytest.raises(InputError, match=r"result\.json is a link"):
+        trial_of(first)
+
+
+def test_files_of_a_snapshot_in_the_cache_of_the_hub_are_read(tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "datasets--a" / "blobs", tmp_path / "datasets--a" / "snapshots" / "0123"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    (blobs / "45").write_text("{}", encoding="utf-8")
+    (snapshot / "train.json").symlink_to("../../blobs/45")
+    assert files_in(snapshot, ".json") == [snapshot / "train.json"]

@@ -16,7 +16,15 @@ pytest.importorskip("transformers")
 
 from turncredit.agents.errors import AgentError, ModelError  # noqa: E402
 from turncredit.agents.models.hub import needed_files  # noqa: E402
-from turncredit.agents.models.model_folder import find_model, load_model, load_tokenizer, model_config  # noqa: E402
+from turncredit.agents.models.model_folder import (  # noqa: E402
+    empty_model,
+    find_model,
+    load_model,
+    load_tokenizer,
+    model_config,
+)
+from turncredit.agents.models.stored_layers import panics_as_errors  # noqa: E402
+from turncredit.agents.models.tokenization import TokenCodec  # noqa: E402
 from turncredit.training.learner.policy import build_policy, save_policy  # noqa: E402
 
 pytestmark = pytest.mark.waits
@@ -224,3 +232,50 @@ def test_torn_folders_are_refused_in_one_sentence(policy, tmp_path: Path, damage
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, AgentError)
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers"])
+def test_layers_that_the_weights_lack_are_refused_before_any_is_built(
+    policy, tmp_path: Path, key: str, monkeypatch
+) -> None:
+    save_policy(*policy, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config[key] == 2
+    (tmp_path / "config.json").write_text(json.dumps({**config, key: 100_000, "layer_types": None}))
+    built: list[int] = []
+    monkeypatch.setattr(torch.nn.Linear, "__init__", lambda *_, **__: built.append(1))
+    for load in (load_model, empty_model):
+        with pytest.raises(ModelError, match="num_hidden_layers = 100000, but the weights have 2 layers"):
+            load(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="num_hidden_layers = 100000, and models have at most 2048"):
+        empty_model(tmp_path)
+    assert not built
+
+
+def test_a_pipe_in_a_model_folder_is_refused(policy, tmp_path: Path) -> None:
+    save_policy(*policy, tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(ModelError, match=r"model\.safetensors is a pipe"):
+        load_model(tmp_path)
+
+
+class PanicException(BaseException):
+    """As pyo3 makes one for each library in Rust."""
+
+
+def test_a_panic_of_a_library_in_rust_is_an_error(policy, tmp_path: Path, monkeypatch) -> None:
+    import transformers
+
+    def panic(*_: object, **__: object) -> None:
+        raise PanicException("called `Result::unwrap()` on an `Err` value:\nRuntimeError(StackOverflow)")
+
+    save_policy(*policy, tmp_path)
+    codec = TokenCodec(policy[1])
+    monkeypatch.setattr(codec, "_encode", panics_as_errors()(panic))
+    with pytest.raises(AgentError, match="unwrap"):
+        codec.encode("a")
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", panic)
+    with pytest.raises(ModelError, match="holds no readable tokenizer: RustPanic: called"):
+        load_tokenizer(tmp_path)

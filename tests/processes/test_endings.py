@@ -1,18 +1,24 @@
 """SIGTERM and SIGHUP stop a program once, however often they come; Ctrl-C interrupts each time."""
 
+import gc
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from turncredit.processes import endings
-from turncredit.processes.endings import ENDINGS, stop_at_endings
+from turncredit.processes.endings import ENDINGS, interruption_seen, stop_at_endings, stop_if_asked
 from turncredit.training.learner.interruption import uninterrupted
 
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(endings, "_asked", None)
+    monkeypatch.setattr(endings, "_state", "elsewhere")
+    monkeypatch.setattr(endings, "_raised", None)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDINGS)}
     yield
     for number, handler in handlers.items():
@@ -21,9 +27,17 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("number", ENDINGS)
 def test_a_request_that_arrives_twice_interrupts_once(number: signal.Signals) -> None:
+    def work() -> None:
+        try:
+            signal.raise_signal(number)
+        finally:
+            for repeated in ENDINGS:
+                signal.raise_signal(repeated)
+
     stop_at_endings()
     with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(number)
+        work()
+    interruption_seen()
     for repeated in ENDINGS:
         signal.raise_signal(repeated)
     with pytest.raises(KeyboardInterrupt):
@@ -54,6 +68,7 @@ def interrupted(*numbers: signal.Signals) -> list[str]:
 def test_what_must_be_finished_is_finished_when_the_request_arrives_twice() -> None:
     stop_at_endings()
     assert interrupted(signal.SIGTERM, signal.SIGTERM, signal.SIGTERM) == ["outer", "inner"]
+    interruption_seen()
     with uninterrupted():
         signal.raise_signal(signal.SIGTERM)  # from the launcher, while the checkpoint is written
     assert interrupted(signal.SIGINT, signal.SIGINT, signal.SIGINT) == []
@@ -85,3 +100,105 @@ def test_a_program_that_outlives_its_terminal_stays() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     stop_at_endings()
     signal.raise_signal(signal.SIGHUP)
+
+
+def test_a_signal_that_a_library_swallowed_is_no_repetition() -> None:
+    stop_at_endings()
+    swallowed: list[BaseException] = []
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except BaseException as error:
+        swallowed.append(error)  # as a future keeps it
+    with pytest.raises(KeyboardInterrupt):
+        stop_if_asked()
+    interruption_seen()
+    stop_if_asked()
+    stop_at_endings()
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except BaseException:
+        gc.collect()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_nothing_is_lost_while_an_interruption_is_handled() -> None:
+    saved = []
+
+    def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            with uninterrupted():  # a checkpoint
+                signal.raise_signal(signal.SIGTERM)
+            stop_if_asked()
+            saved.append(True)
+
+    stop_at_endings()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert saved
+
+
+LOST = """
+import gc, os, signal, sys, threading, weakref
+from turncredit.processes.endings import stop_at_endings
+
+class Page: pass
+
+def send(*_):
+    os.kill(os.getpid(), signal.{name})
+    for _ in range(1000): pass  # the handler runs in here
+
+def by_weak_references():
+    for _ in range({times}):
+        page = Page()
+        reference = weakref.ref(page, send)
+        del page
+
+def by_a_fork():
+    left = [{times}]
+    def before():
+        if left[0]:
+            left[0] -= 1
+            send()
+    os.register_at_fork(before=before)
+    for _ in range({times}):
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+def by_a_finalizer():
+    class Finalized:
+        def __del__(self): send()
+    for _ in range({times}):
+        Finalized()
+
+stop_at_endings()
+try:
+    {how}()
+    print("not yet", flush=True)
+    threading.Event().wait(60)  # nothing polls here
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("how", ["by_weak_references", "by_a_fork", "by_a_finalizer"])
+@pytest.mark.parametrize(("name", "times"), [("SIGTERM", 6), ("SIGTERM", 1), ("SIGHUP", 2), ("SIGINT", 1)])
+def test_a_signal_whose_exception_python_ignores_stops_the_program(how: str, name: str, times: int) -> None:
+    script = LOST.format(how=how, name=name, times=times)
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ,
+    ) as process:
+        out, err = process.communicate(timeout=50)
+    assert out.split("\n")[-2] == "stopped", (out, err)
+    assert process.returncode == 0
+    assert err == ""

@@ -148,3 +148,12 @@ def test_the_server_answers_its_own_machine_and_its_own_run_only(tmp_path: Path)
     finally:
         server.close()
         thread.join()
+
+
+def test_absurd_numbers_are_answered_while_another_request_is_at_work(tmp_path: Path) -> None:
+    with served(write_run(tmp_path / "live", iterations=1)) as server, server._lock:
+        for path in ("turns/999999999", "9999:turns/0", "screens/999999999/0", f"turns/{'9' * 400}", "9999:tokens/1/1"):
+            connection = http.client.HTTPConnection("127.0.0.1", server._server.server_port, timeout=60)
+            connection.request("GET", f"/{path}")
+            assert connection.getresponse().status == 404, path
+            connection.close()

@@ -3,6 +3,8 @@
 import gzip
 import json
 import lzma
+import os
+import socket
 import zlib
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turncredit.tools import bounded_input
 from turncredit.tools.bounded_input import (
     InputError,
     bounded,
@@ -21,8 +24,12 @@ from turncredit.tools.bounded_input import (
     read_lines,
     read_text,
     read_toml,
+    require_files,
     split_lines,
 )
+
+READERS = sorted(name for name in vars(bounded_input) if name.startswith(("read_", "open_file", "compression_of")))
+"""Every function that opens a file."""
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -154,3 +161,47 @@ def test_a_stream_is_read_up_to_its_limit(blocks: list[bytes], limit: int) -> No
 
 def test_the_rate_of_gzip_is_what_the_size_of_a_piece_assumes() -> None:
     assert len(zlib.decompressobj(wbits=31).decompress(gzip.compress(bytes(1 << 26))[: 1 << 16])) <= 1100 << 16
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "socket", "device", "folder", "nothing"])
+def test_what_is_no_file_is_refused_and_never_waited_for(
+    reader: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    path = Path("run.toml")
+    listening = socket.socket(socket.AF_UNIX)
+    if "pipe" in kind:
+        os.mkfifo("pipe")
+        path = Path("pipe") if kind == "pipe" else path
+    if kind == "link to a pipe":
+        path.symlink_to("pipe")
+    elif kind == "socket":
+        listening.bind(str(path))
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    with pytest.raises(OSError if kind in ("folder", "nothing") else InputError, match=path.name):
+        list(getattr(bounded_input, reader)(path))
+    listening.close()
+
+
+def test_what_a_user_names_in_dev_is_read_as_it_is() -> None:
+    ends = os.pipe()
+    os.write(ends[1], b'{"a": 1}')
+    os.close(ends[1])
+    assert read_json(f"/dev/fd/{ends[0]}") == {"a": 1}
+    os.close(ends[0])
+    assert read_text("/dev/null") == ""
+
+
+def test_a_folder_for_other_libraries_holds_files_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "lost").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+    require_files(tmp_path)
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(InputError, match=r"model\.safetensors is a pipe"):
+        require_files(tmp_path)

@@ -106,6 +106,15 @@ def test_data_without_text_is_shown_as_json() -> None:
         assert Toolbox(server).call(Call("data", {})).text == '{"free": [1, 2], "town": "Zürich"}'
 
 
+def test_links_unknown_parts_and_half_surrogate_pairs_are_read() -> None:
+    with program({"name": "parts", "inputSchema": {}}) as server:
+        outcome = Toolbox(server).call(Call("parts", {}))
+        assert (outcome.problem, outcome.text.splitlines()) == (
+            "",
+            ["notes: file:///notes.md (of today)", "[video, not text]", "a \\ud83d b"],
+        )
+
+
 def test_names_that_collide_or_cannot_be_written_become_different_names() -> None:
     with program(tool("a.b"), tool("a_b"), tool("a/b"), tool("9x"), tool("n" * 80), tool("n" * 81)) as server:
         box = Toolbox(server)

@@ -1,7 +1,8 @@
 """An MCP server of the standard library alone, over stdio, that does what a test asks for: python FILE TOOLS_AS_JSON.
 
 `tools` are entries of tools/list. A call of `echo` answers with a variable of the environment, `data` with structured
-content alone, `flood` with a line without an end, `noise` fills the standard error before it answers.
+content alone, `parts` with a link, a part of an unknown kind and half a surrogate pair, `flood` with a line without an
+end, `noise` fills the standard error before it answers.
 """
 
 import json
@@ -24,6 +25,9 @@ def result(request: dict[str, Any]) -> dict[str, Any]:
         sys.stderr.write("y" * (8 << 20) + "\n")
     if name == "data":
         return {"content": [], "structuredContent": {"free": [1, 2], "town": "Zürich"}}
+    if name == "parts":
+        link = {"type": "resource_link", "uri": "file:///notes.md", "name": "notes", "description": "of today"}
+        return {"content": [link, {"type": "video", "url": "x"}, {"type": "text", "text": "a \ud83d b"}]}
     if name == "echo":
         return {"content": [{"type": "text", "text": f"KEY is {os.environ.get('TOY_API_KEY')}"}]}
     return {"content": [{"type": "text", "text": json.dumps(arguments)}]}

@@ -25,6 +25,7 @@ from turncredit.training.errors import TrainingError
 from turncredit.training.learner.policy import save_policy
 from turncredit.training.preflight import rules
 from turncredit.training.run_folder.checkpoint import Checkpoints, manifest
+from turncredit.training.run_folder.metrics import missing_iterations
 
 torch.set_num_threads(1)
 TABLE = {
@@ -96,6 +97,85 @@ def failed(report):
 
 def result(report, name):
     return next(check for check in report.checks if check.name == name)
+
+
+# -- files of strangers --
+
+
+def edited(path, change):
+    """Change the first line of a file of JSON lines."""
+    first, *others = path.read_text(encoding="utf-8").splitlines()
+    entry = json.loads(first)
+    change(entry)
+    path.write_text("\n".join([json.dumps(entry), *others]) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("number", [10**9, 2**70, -1, 0])
+def test_an_absurd_iteration_is_a_finding(copy, number):
+    told = {"phase": "train", "iteration": number, "success": 0.0}
+    with (copy / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(told) + "\n")
+    shutil.rmtree(copy / "trajectories")
+    problems = [str(problem) for problem in result(audit(copy), "metrics file").problems]
+    expected = (
+        f"lacks {number - 3} of the {number} finished" if number > 1 else f"has iteration {number}, and the first"
+    )
+    assert any(expected in problem for problem in problems), problems
+
+
+def test_missing_iterations_are_counted_without_listing_them():
+    events = [{"phase": "train", "iteration": number} for number in (1, 2, 4, 7, -3, 10**30, "5")]
+    assert missing_iterations(events, 7) == (3, 3)
+    assert missing_iterations(events, 2) == (0, 0)
+    assert missing_iterations(events, 2**70) == (2**70 - 4, 3)
+    assert missing_iterations([], 1) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("response", 10**30), ("response", -(2**63) - 1), ("logprobs", -(10**400)), ("prompt", 2**63)]
+)
+def test_a_number_that_no_machine_word_holds_is_a_finding(copy, field, value):
+    edited(copy / "trajectories/000001.jsonl", lambda entry: entry["turns"][0][field].__setitem__(0, value))
+    report = audit(copy)
+    assert any(f"turns[0]: {field} must be a list of" in str(each) for each in result(report, "files").problems)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x", "open-3-1#", "open-3-1#two@7", "#@", "open-3-1#²@7", f"open-3-1#{'9' * 5000}@7"]
+)
+def test_an_odd_id_of_an_episode_is_a_finding(copy, name):
+    edited(copy / "trajectories/000001.jsonl", lambda entry: entry.update(id=name))
+    report = audit(copy)
+    assert "groups" in failed(report)
+    assert any(str(each.location.trajectory) == name for each in result(report, "groups").problems)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"groups": 3}', '{"groups": [{"task": 1}]}', '{"groups": [7]}', "\xff"]
+)
+def test_a_damaged_file_of_what_was_sampled_is_a_finding(copy, text):
+    file = copy / "sampling/000001.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(text.encode("latin-1"))
+    problems = [str(problem) for problem in result(audit(copy), "groups").problems]
+    assert any(str(file) in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("value", ["many", [1], 10**400, True])
+def test_a_metric_that_is_no_number_is_a_finding(copy, value):
+    lines = [json.loads(line) for line in (copy / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    next(line for line in lines if line["phase"] == "train")["success"] = value
+    (copy / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    assert value is True or "metrics" in failed(audit(copy))
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"step": 7}'])
+def test_a_damaged_state_of_a_checkpoint_is_a_finding(copy, text):
+    folder = copy / "checkpoints/000002"
+    (folder / "state.json").write_text(text, encoding="utf-8")
+    assert "checkpoints" in failed(audit(copy))
+    (folder / "manifest.json").unlink(missing_ok=True)  # as a folder from elsewhere
+    assert "checkpoints" in failed(audit(copy))
 
 
 # -- runs in order --

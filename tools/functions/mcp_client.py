@@ -283,6 +283,15 @@ def _first(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(describe_error(error))
 
 
+def _described(part: Any) -> str:
+    """Return a line for a part that is no text: a link with its name, address and description, else its kind."""
+    if getattr(part, "type", "") == "resource_link":
+        name = getattr(part, "title", None) or part.name
+        return f"{name}: {part.uri}" + (f" ({part.description})" if part.description else "")
+    kind = getattr(part, "mime_type", None) or getattr(part, "type", type(part).__name__)
+    return f"[{kind}, not text]"
+
+
 def _text(result: Any) -> str:
     """Return the text parts of a result, a line for each other part, and its data as JSON if it has no text."""
     parts = []
@@ -294,8 +303,7 @@ def _text(result: Any) -> str:
             parts += [text] if text else []
             has_text = has_text or bool(text.strip())
         else:
-            kind = getattr(part, "mime_type", None) or getattr(part, "type", type(part).__name__)
-            parts.append(f"[{kind}, not text]")
+            parts.append(_described(part))
     if result.structured_content is not None and not has_text:
         parts.append(json.dumps(result.structured_content, ensure_ascii=False))
     return "\n".join(parts) or "done"

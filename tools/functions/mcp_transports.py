@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from turncredit.tools.bounded_input import BodyDecoder, InputError, parse_json
 from turncredit.tools.functions.mcp_entry import ServerEntry
+from turncredit.tools.functions.mcp_messages import LineMender, mended
 
 __all__ = ["MAX_BYTES", "ErrorOutput", "http_streams", "program_streams"]
 
@@ -112,7 +113,7 @@ async def _receive(process: Any, to_session: Any, report: Callable[[str], None])
                 async for line in _lines(process.stdout):
                     message: Any
                     try:
-                        message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+                        message = SessionMessage(jsonrpc_message_adapter.validate_json(mended(line), by_name=False))
                     except ValueError as error:
                         message = error
                     await to_session.send(message)
@@ -194,15 +195,21 @@ def _client(headers: Mapping[str, str]) -> Any:
     class Bounded(httpx2.AsyncByteStream):
         """A body that is decoded here, up to a limit of bytes."""
 
-        def __init__(self, stream: Any, decoder: BodyDecoder) -> None:
-            self._stream, self._decoder = stream, decoder
+        def __init__(self, stream: Any, decoder: BodyDecoder, kind: str) -> None:
+            self._stream, self._decoder, self._kind = stream, decoder, kind
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
+            lines, whole = LineMender(), list[bytes]()
             try:
                 async for block in self._stream:
-                    yield self._decoder.feed(block)
+                    decoded = self._decoder.feed(block)
+                    if self._kind == "text/event-stream":
+                        yield lines.feed(decoded)
+                    else:
+                        whole.append(decoded)
             except InputError as error:
                 raise httpx2.StreamError(str(error)) from None
+            yield lines.rest() + mended(b"".join(whole))
 
         async def aclose(self) -> None:
             await self._stream.aclose()
@@ -216,9 +223,12 @@ def _client(headers: Mapping[str, str]) -> Any:
             own = request.method == "GET" and response.headers.get("content-type", "").startswith("text/event-stream")
             most = _MOST_ERROR if response.status_code >= 400 else _ENDLESS if own else MAX_BYTES
             encoding = response.headers.pop("content-encoding", "")
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             response.headers.pop("content-length", None)
             try:
-                response.stream = Bounded(response.stream, BodyDecoder(encoding, max_bytes=most, label="the answer"))
+                response.stream = Bounded(
+                    response.stream, BodyDecoder(encoding, max_bytes=most, label="the answer"), kind
+                )
             except InputError as error:
                 await response.aclose()
                 return httpx2.Response(502, request=request, **_as_error(502, str(error)))

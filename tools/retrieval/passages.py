@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from turncredit.tools.bounded_input import InputError, compression_of
+from turncredit.tools.bounded_input import InputError, compression_of, open_file
 from turncredit.tools.readers import container_of, parse_record, read_records
 from turncredit.tools.retrieval.corpus_formats import CORPUS_FORMATS
 from turncredit.tools.retrieval.errors import BadCorpus
@@ -343,7 +343,7 @@ def _opened(path: Path, log: _SkipLog) -> BinaryIO:
     """
     try:
         if container_of(path) == "jsonl" and compression_of(path) is None:
-            return path.open("rb")
+            return open_file(path)
         return _copied(path, log)
     except InputError as error:
         raise BadCorpus(str(error)) from error

@@ -7,6 +7,7 @@ iteration, and yields (trajectory id, sentence). A new check is a function and a
 """
 
 import math
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from turncredit.agents.agent import Agent
+from turncredit.agents.errors import StoreError
 from turncredit.agents.models.tokenization import AnswerEnd, answer_text, codec_of
 from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.rollouts.episode import storable
@@ -385,7 +387,11 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
     A group may lack members if its task failed so often that the rollout gave it up, and have more than its size if
     failed ones were replaced. With asynchronous rollouts, it may have begun in another iteration.
     """
-    entries = audited.sampling.read(iteration)
+    try:
+        entries = audited.sampling.read(iteration)
+    except StoreError as error:
+        yield None, str(error)
+        return
     if entries is not None and (audited.run.sampling.groups or audited.run.sampling.tasks != "uniform"):
         yield from _wrong_members(entries, episodes)
         return
@@ -440,8 +446,17 @@ def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[Episod
     }
     for name, value in stored.items():
         told = event.get(name)
-        if told is not None and not math.isclose(told, value, rel_tol=1e-9, abs_tol=1e-9):
-            yield None, f"metrics.jsonl says {name} {told:g}, the stored trajectories say {value:g}"
+        if told is not None and not _is_close(told, value):
+            shown = f"{told:g}" if isinstance(told, float) else reprlib.repr(told)
+            yield None, f"metrics.jsonl says {name} {shown}, the stored trajectories say {value:g}"
+
+
+def _is_close(told: object, value: float) -> bool:
+    """Return whether a value of a file, which may be anything, is a number up to rounding."""
+    try:
+        return isinstance(told, int | float) and math.isclose(told, value, rel_tol=1e-9, abs_tol=1e-9)
+    except OverflowError:  # an integer that no float holds
+        return False
 
 
 def wrong_forks(_: AuditedRun, __: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:

@@ -10,7 +10,7 @@ from turncredit.agents.interchange.imported_folder import IMPORT_FILE
 from turncredit.agents.models.weights import is_adapter
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EvaluationResult
-from turncredit.tools.bounded_input import read_bytes, read_json
+from turncredit.tools.bounded_input import InputError, read_bytes, read_json
 from turncredit.training.audit.findings import Place
 from turncredit.training.config.run import Run
 from turncredit.training.errors import TrainingError
@@ -79,7 +79,9 @@ class AuditedFolder:
         stages = {
             event.get("iteration"): event.get("stage", 0) for event in self.events if event.get("phase") == "train"
         }
-        return run_in_stage(self.run, int(stages.get(iteration, 0)))
+        stage = stages.get(iteration, 0)
+        known = isinstance(stage, int) and 0 <= stage < max(1, len(self.run.stages))
+        return run_in_stage(self.run, stage if known else 0)
 
     @property
     def of_warm_start(self) -> list[Path]:
@@ -162,12 +164,24 @@ def wrong_checkpoints(audited: AuditedFolder) -> Problems:
     for version, path in sorted(audited.weights.items()):
         if not (path / "state.json").is_file():
             continue
-        state = read_json(path / "state.json")
+        state = _state(path / "state.json")
+        if isinstance(state, str):
+            yield Place(iteration=version), state
+            continue
         first = first or state.get("vocabulary", "")
         if state.get("step") != version:
             yield Place(iteration=version), f"checkpoint {path} says that it is of iteration {state.get('step')}"
         if state.get("vocabulary") != first:
             yield Place(iteration=version), f"checkpoint {path} has another vocabulary than the one before it"
+
+
+def _state(path: Path) -> dict[str, object] | str:
+    """Return the state of a checkpoint, or what is wrong with its file."""
+    try:
+        state = read_json(path)
+    except (InputError, OSError) as error:
+        return str(error)
+    return state if isinstance(state, dict) else f"{path} must be an object, got {type(state).__name__}"
 
 
 def wrong_evaluations(audited: AuditedFolder) -> Problems:
@@ -205,8 +219,11 @@ def wrong_metrics_file(audited: AuditedFolder) -> Problems:
     reached = max(
         [*Checkpoints(checkpoints).steps(), *(number for number in told if isinstance(number, int))], default=0
     )
-    if lost := missing_iterations(audited.events, reached):
-        yield Place(iteration=lost[0]), f"{METRICS} lacks {len(lost)} of the {reached} finished iterations"
+    lost, first = missing_iterations(audited.events, reached)
+    if lost:
+        yield Place(iteration=first), f"{METRICS} lacks {lost} of the {reached} finished iterations"
+    for number in sorted(number for number in told if isinstance(number, int) and number < 1):
+        yield Place(), f"{METRICS} has iteration {number}, and the first one is 1"
     for number, times in told.items():
         if times > 1 and isinstance(number, int):
             yield Place(iteration=number), f"{METRICS} has iteration {number} {times} times"

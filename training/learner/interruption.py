@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from turncredit.processes.endings import ENDINGS, is_repeated, stop_once
+from turncredit.processes.endings import ENDINGS, is_repeated, raised, stop_if_asked, stop_once
 
 _holding = False
 """Whether a block is under way."""
@@ -34,7 +34,7 @@ def uninterrupted(work: str = "") -> Iterator[None]:
             return
         pressed += 1
         if pressed > 1:
-            raise KeyboardInterrupt
+            raise raised()
         if work:  # not by print(), which the signal may have cut in two
             os.write(
                 2, f"{work} is finished first; a second interruption gives it up\n".encode("utf-8", "backslashreplace")
@@ -53,4 +53,5 @@ def uninterrupted(work: str = "") -> Iterator[None]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     if pressed:
-        raise KeyboardInterrupt
+        raise raised()
+    stop_if_asked()

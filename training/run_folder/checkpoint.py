@@ -33,7 +33,7 @@ import torch
 
 from turncredit.agents.files.json_files import write_json
 from turncredit.agents.models.model_folder import load_model, load_tokenizer
-from turncredit.tools.bounded_input import read_json
+from turncredit.tools.bounded_input import open_file, read_json
 from turncredit.training.errors import CheckpointError
 from turncredit.training.learner.policy import (
     require_vocabulary,
@@ -291,7 +291,8 @@ class Checkpoints:
             raise CheckpointError(f"{folder} was written by another version of turncredit ({state.get('version')})")
         model, tokenizer = load(folder), load_tokenizer(folder)
         require_vocabulary(tokenizer, state["vocabulary"] if vocabulary is None else vocabulary, str(folder))
-        trainer = torch.load(folder / "trainer.pt", map_location="cpu", weights_only=True)
+        with open_file(folder / "trainer.pt") as file:
+            trainer = torch.load(file, map_location="cpu", weights_only=True)
         return Restored(folder, int(folder.name), model, tokenizer, state, trainer, skipped)
 
     def newest_intact(self) -> tuple[Path, tuple[str, ...]]:
@@ -398,7 +399,7 @@ def restore_random_states(states: State) -> None:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -16,6 +16,7 @@ from turncredit.agents.files.json_files import write_json
 from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
 from turncredit.agents.interchange.imported_folder import IMITATED, mistakes_of
 from turncredit.agents.trajectory import Trajectory
+from turncredit.tools.bounded_input import open_file
 from turncredit.training.run_folder.warm_start_progress import DEMONSTRATIONS
 
 
@@ -60,7 +61,7 @@ class DemonstrationFile:
     def finish(self) -> None:
         """Write down that nothing more is played."""
         if not self.complete:
-            with self.path.open("rb") as file:
+            with open_file(self.path) as file:
                 os.fsync(file.fileno())
             write_json(self._end, {"version": 1, "complete": True})
 

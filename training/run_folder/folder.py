@@ -94,9 +94,10 @@ def check_resumable(folder: Path, run: Run) -> None:
     if not (folder / "run.toml").exists():
         _refuse_remains(folder)
         raise RunExists(f"{folder} holds no run to resume; start one without --resume")
-    from turncredit.training.run_folder.checkpoint import Checkpoints
+    from turncredit.training.run_folder.checkpoint import MANIFEST, Checkpoints
 
-    steps = Checkpoints(folder / "checkpoints").steps()
+    checkpoints = Checkpoints(folder / "checkpoints")
+    steps = checkpoints.steps()
     changed = [key for key in differences(Run.load(folder / "run.toml"), run) if not _is_in(MAY_CHANGE, key)]
     left = [name for name in ("before.json", "evaluations", "trajectories") if (folder / name).exists()]
     if left and not steps:
@@ -111,9 +112,10 @@ def check_resumable(folder: Path, run: Run) -> None:
             f"{', '.join(changed)} changed since the run in {folder} was started; a resumed run may only change "
             f"{', '.join(MAY_CHANGE)}"
         )
-    if steps and run.train.iterations < max(steps):
+    reached = max((step for step in steps if (checkpoints.path(step) / MANIFEST).is_file()), default=0)
+    if run.train.iterations < reached:
         raise ConfigError(
-            f"train.iterations must be >= {max(steps)}, the iterations that the run in {folder} has, "
+            f"train.iterations must be >= {reached}, the iterations that the run in {folder} has, "
             f"got {run.train.iterations}"
         )
     _write_run(folder, run)

@@ -16,7 +16,7 @@ from turncredit.credit.advantages import Advantages
 from turncredit.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
 from turncredit.credit.steps import Floats, Ints, Steps
 from turncredit.envs.parts import part_of
-from turncredit.tools.bounded_input import InputError, parse_json, read_lines
+from turncredit.tools.bounded_input import InputError, open_file, parse_json, read_lines
 from turncredit.tools.visible_text import json_text
 from turncredit.training.run_folder.loggers import Logger
 from turncredit.training.run_folder.sample_episodes import SampleEpisode
@@ -322,7 +322,7 @@ def _share_without_variance(scores: Floats, task: Ints) -> float:
 
 def _is_torn(path: Path) -> bool:
     """Whether the last line of a file has no end."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         return file.read(1) not in (b"", b"\n")
@@ -355,16 +355,22 @@ def stored_events(path: Path) -> tuple[list[Event], list[str]]:
     return events, problems
 
 
-def missing_iterations(events: Sequence[Mapping[str, object]], step: int) -> list[int]:
-    """Return which of the first `step` iterations have no event "train"."""
-    told = {event.get("iteration") for event in events if event.get("phase") == "train"}
-    return [number for number in range(1, step + 1) if number not in told]
+def missing_iterations(events: Sequence[Mapping[str, object]], step: int) -> tuple[int, int]:
+    """Return how many of the first `step` iterations have no event "train", and the first of these (0: none).
+
+    It takes as long as there are events, however large a number a damaged file has.
+    """
+    numbers = {event.get("iteration") for event in events if event.get("phase") == "train"}
+    told = {number for number in numbers if isinstance(number, int) and 1 <= number <= step}
+    if len(told) >= step:
+        return 0, 0
+    return step - len(told), next(number for number in range(1, len(told) + 2) if number not in told)
 
 
 def size_until(path: Path, step: int) -> int:
     """Return the bytes of a metrics file before the first event of an iteration after `step`."""
     size = 0
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for line in file:
             event = _event_of(line)
             if event is not None and isinstance(event.get("iteration"), int) and event["iteration"] > step:

@@ -80,8 +80,9 @@ def _lost_events(path: Path, restored: Restored) -> str:
     events, problems = stored_events(path)
     if path.is_file() and path.stat().st_size >= restored.state["metrics_size"]:
         problems = []  # they are of lines after the checkpoint, which go anyway
-    if lost := missing_iterations(events, restored.step):
-        problems.append(f"{METRICS} lacks {len(lost)} of the {restored.step} iterations before the checkpoint")
+    lost, _ = missing_iterations(events, restored.step)
+    if lost:
+        problems.append(f"{METRICS} lacks {lost} of the {restored.step} iterations before the checkpoint")
     return "; ".join(problems)
 
 

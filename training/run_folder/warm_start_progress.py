@@ -15,10 +15,14 @@ DEMONSTRATIONS = "demonstrations.jsonl"
 
 
 def checkpoint_folders(parent: Path) -> list[Path]:
-    """Return the folders of checkpoints in a folder, oldest first; one may still turn out to be incomplete."""
+    """Return the folders of checkpoints in a folder, oldest first; one may still turn out to be incomplete.
+
+    An empty folder is none, whatever its name.
+    """
     if not parent.is_dir():
         return []
     named = [path for path in parent.iterdir() if re.fullmatch(r"\d{6,}", path.name)]
+    named = [path for path in named if path.is_dir() and any(path.iterdir())]
     return sorted(named, key=lambda path: int(path.name))
 
 

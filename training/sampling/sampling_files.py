@@ -18,7 +18,7 @@ from turncredit.agents.errors import StoreError
 from turncredit.agents.files.json_files import write_text
 from turncredit.agents.files.trajectory_files import iteration_files, read_trajectories
 from turncredit.agents.trajectory import Group, Trajectory
-from turncredit.tools.bounded_input import read_json
+from turncredit.tools.bounded_input import InputError, read_json
 from turncredit.training.sampling.group_draws import DrawnGroup
 from turncredit.training.sampling.grown_groups import PlayedGroup
 from turncredit.training.sampling.growth import BranchPoint, Growth
@@ -58,7 +58,11 @@ class SamplingFiles:
         write_text(path, f'{{"iteration": {iteration}, "groups": [\n' + ",\n".join(entries) + "\n]}\n")
 
     def read(self, iteration: int) -> list[State] | None:
-        """Return the entries of an iteration; None if there is no file."""
+        """Return the entries of an iteration; None if there is no file.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
         path = self.path(iteration)
         return _entries(path) if path.is_file() else None
 
@@ -67,9 +71,44 @@ class SamplingFiles:
         return self.run / "sampling" / f"{iteration:06d}.json"
 
 
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "task": (str,),
+    "seed": (int,),
+    "members": (list,),
+    "rounds": (int,),
+    "kept": (list, type(None)),
+    "counted": (list, type(None)),
+    "dropped": (str, type(None)),
+    "remember": (dict,),
+}
+"""Fields that every entry of a file has."""
+
+
 def _entries(path: Path) -> list[State]:
-    entries: list[State] = read_json(path)["groups"]
+    """Return the entries of a file.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    try:
+        record = read_json(path)
+    except (InputError, OSError) as error:
+        raise StoreError(str(error)) from error
+    entries = record.get("groups") if isinstance(record, dict) else None
+    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
+        raise StoreError(
+            f"{path} does not say what its iteration was made of: it must hold a list of groups, each with "
+            f"{', '.join(_FIELDS)}"
+        )
     return entries
+
+
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    typed = all(key in entry and isinstance(entry[key], kinds) for key, kinds in _FIELDS.items())
+    lists = [entry.get(key) or [] for key in ("members", "kept", "counted", "replayed")] if typed else []
+    return typed and all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in lists)
 
 
 def _entry(played: PlayedGroup) -> State:

@@ -24,18 +24,25 @@ REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details"
 
 _FINISHES: Final[dict[str, Finish]] = {
     **dict.fromkeys(("stop", "eos", "eos_token", "end", "end_turn", "stop_sequence", "stop_token"), "stop"),
-    **dict.fromkeys(("complete", "completed", "done", "finished", "pause_turn", "malformed_function_call"), "stop"),
+    **dict.fromkeys(("complete", "completed", "done", "finished", "pause_turn", "null", "none"), "stop"),
+    **dict.fromkeys(("malformed_function_call", "function_call_filter", "unexpected_tool_call"), "stop"),
     **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call", "function_calls"), "stop"),
     **dict.fromkeys(("length", "max_length", "max_tokens", "max_output_tokens", "max_new_tokens"), "length"),
-    **dict.fromkeys(("model_length", "model_context_window_exceeded", "token_limit"), "length"),
+    **dict.fromkeys(("model_length", "model_context_window_exceeded", "token_limit", "error_limit"), "length"),
     **dict.fromkeys(("content_filter", "content_filtered", "refusal", "safety", "sensitive", "blocked"), "refusal"),
-    **dict.fromkeys(("blocklist", "prohibited_content", "recitation", "spii", "image_safety"), "refusal"),
+    **dict.fromkeys(("blocklist", "prohibited_content", "recitation", "spii", "image_safety", "language"), "refusal"),
     **dict.fromkeys(("moderation", "guardrail_intervened", "guardrails", "error_toxic"), "refusal"),
 }
-_FAILED: Final = frozenset(
+_FAILED = frozenset(
     ("error", "network_error", "server_error", "internal_error", "engine_error", "insufficient_system_resource")
 ) | frozenset(("failed", "failure", "abort", "aborted", "cancelled", "canceled", "interrupted", "timeout"))
-"""Words of a generation that failed: what it contains is no answer of the model."""
+_FAILED |= frozenset(("load", "unload", "other", "user_cancel", "malformed_response"))
+"""Words of a generation that failed: what it contains is no answer of the model. Ollama answers with `load` where it
+has only loaded the model, Vertex with `other` for reasons that it does not name."""
+_ANSWERS_NOTHING: Final = frozenset(word for word, finish in _FINISHES.items() if finish == "refusal") | frozenset(
+    ("malformed_function_call", "function_call_filter")
+)
+"""Words of answers that need no message, since there is nothing that the server would say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class ChatAnswer:
     refusal: str
     finish: Finish
     message: JsonObject
-    """The message as it came."""
+    """The message as it came; empty if there is none."""
 
 
 def failure_in(answer: JsonObject) -> Failure | None:
@@ -69,7 +76,10 @@ def failure_in(answer: JsonObject) -> Failure | None:
 def chat_failure_in(answer: JsonObject) -> Failure | None:
     """Return why an answer of /chat/completions with status 200 is none: as above, or it has no message."""
     failure = failure_in(answer)
-    if failure is None and not isinstance(answer["choices"][0].get("message"), Mapping):
+    if failure is not None:
+        return failure
+    choice = answer["choices"][0]
+    if not isinstance(choice.get("message"), Mapping) and _word(choice) not in _ANSWERS_NOTHING:
         failure = Failure("retry", f"the answer has no message: {str(dict(answer['choices'][0]))[:200]}")
     return failure
 
@@ -84,7 +94,7 @@ def read_answer(choice: JsonObject, url: str) -> ChatAnswer:
     Warns:
         RuntimeWarning: the word for the end of the answer is unknown; the answer counts as complete.
     """
-    message: JsonObject = choice["message"]
+    message: JsonObject = choice.get("message") or {}
     content, thoughts, refusals = _parts(message.get("content"))
     fields = (_text_of(message.get(name)) for name in REASONING_FIELDS)
     reasoning = next((text for text in fields if text.strip()), thoughts)
@@ -114,7 +124,8 @@ def stop_string(choice: JsonObject) -> str:
 
 
 def _word(choice: JsonObject) -> str:
-    return str(choice.get("finish_reason") or "").strip().lower()
+    """Return the word for the end of an answer; Gemini writes more after a colon: "content_filter: SAFETY"."""
+    return str(choice.get("finish_reason") or "").partition(":")[0].strip().lower()
 
 
 def _finish(choice: JsonObject, url: str) -> Finish:

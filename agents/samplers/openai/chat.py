@@ -90,7 +90,7 @@ class OpenAIChat(ServedModel):
             reply.finish,
             self._counts(answer.get("usage")),
             reasoning=reply.reasoning,
-            message=message,
+            message=message or None,
         )
 
     async def _asked(self, body: JsonObject) -> JsonObject:

@@ -7,8 +7,9 @@ removed from every answer after decoding. An answer is read under a limit on its
     429, 5xx, time limit, connection lost, no JSON       RequestFailed
     a generation that failed, no choices                 RequestFailed
     other 4xx, an answer that is too long                RequestFailed at once (ContextOverflow, ContentRefused)
-    401, unknown model or path, spent quota              EngineFailed at once
+    401, refused key, unknown model or path, spent quota EngineFailed at once
     no server at the first request                       EngineFailed at once
+    no answer at all while the patience lasts            EngineFailed (see `StartUpPatience`)
     `MAX_FAILURES` requests in a row                    EngineFailed
 
 Not included: answers token by token, and keys of other kinds than bearer tokens.
@@ -28,6 +29,7 @@ from urllib.parse import urlsplit
 from turncredit.agents.errors import ContextOverflow, EngineFailed, RequestFailed, SamplerError
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.samplers.openai.failures import ContentRefused, Failure, backoff, error_in, failure_of
+from turncredit.agents.samplers.openai.patience import StartUpPatience
 from turncredit.installation import needs
 from turncredit.registry import suggest
 from turncredit.tools.bounded_input import BodyDecoder, InputError, parse_json
@@ -152,7 +154,15 @@ class OpenAIClient:
     """Posts JSON to one server. All methods run on the event loop of the first request."""
 
     def __init__(
-        self, url: str, key: ApiKey, *, concurrency: int, timeout: float, retries: int, longest_wait: float
+        self,
+        url: str,
+        key: ApiKey,
+        *,
+        concurrency: int,
+        timeout: float,
+        retries: int,
+        longest_wait: float,
+        patience: float,
     ) -> None:
         """Open a connection pool; no request is sent.
 
@@ -164,6 +174,7 @@ class OpenAIClient:
             retries: attempts after the first.
             longest_wait: maximum number of seconds that a server's `Retry-After` is followed; a request that should
                 wait longer fails.
+            patience: seconds after the first failure for which a server is asked that has not answered yet.
 
         Raises:
             SamplerError: httpx is not installed.
@@ -174,6 +185,7 @@ class OpenAIClient:
             raise SamplerError(needs("the openai sampler needs httpx", "openai")) from error
         self.url, self.key = url, key
         self._timeout, self._retries, self._longest_wait = timeout, retries, longest_wait
+        self._patience = StartUpPatience(url, patience)
         limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
         self._errors = httpx.RequestError, (httpx.ConnectError, httpx.ConnectTimeout)
         self._http = httpx.AsyncClient(
@@ -258,7 +270,10 @@ class OpenAIClient:
                 answer = judge(answer) or answer
             if not isinstance(answer, Failure):
                 self._failed = 0
+                self._patience.answered()
                 return answer
+            if answer.kind == "retry" and (why := self._patience.over(answer, asyncio.get_running_loop().time())):
+                raise EngineFailed(f"{self.url}: {why}")
             if answer.kind != "retry" or attempt == self._retries or (answer.wait or 0.0) > self._longest_wait:
                 await self._give_up(answer, body, attempt)
             await self._pause(answer, attempt)
@@ -321,7 +336,7 @@ class OpenAIClient:
     async def _pause(self, failure: Failure, attempt: int) -> None:
         """Wait before the next attempt; a `Retry-After` holds back all other requests that fail as well."""
         loop = asyncio.get_running_loop()
-        wait = backoff(attempt, self._dice)
+        wait = self._patience.shortened(backoff(attempt, self._dice), loop.time())
         if failure.wait is not None:
             self._resume = max(self._resume, loop.time() + failure.wait)
             wait = self._dice.uniform(0.0, min(wait, failure.wait / 4))

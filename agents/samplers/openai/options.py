@@ -40,6 +40,8 @@ class OpenAIOptions(BaseModel):
     """Seconds for one attempt."""
     retries: int = Field(8, ge=0)
     """Attempts after the first."""
+    patience: float = Field(30.0, ge=0)
+    """Seconds after its first failure for which a server is asked that has not answered any request."""
     longest_wait: float = Field(120.0, ge=0)
     """Maximum number of seconds that the server's Retry-After is followed."""
     input_price: float | None = Field(None, ge=0)

@@ -45,6 +45,7 @@ class ServedModel(Sampler):
             timeout=options.timeout,
             retries=options.retries,
             longest_wait=options.longest_wait,
+            patience=options.patience,
         )
 
     @property

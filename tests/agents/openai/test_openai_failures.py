@@ -26,7 +26,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
 from turncredit.agents.samplers.openai.client import MAX_FAILURES
-from turncredit.agents.samplers.openai.failures import backoff, error_in, failure_of, retry_after
+from turncredit.agents.samplers.openai.failures import Failure, backoff, error_in, failure_of, retry_after
+from turncredit.agents.samplers.openai.patience import StartUpPatience
 
 TRANSIENT = {
     "429": error(429, "slow down"),
@@ -42,7 +43,7 @@ TRANSIENT = {
     "no message": Fault(body='{"choices": [{}]}'),
     **{
         word: Fault(body=json.dumps({"choices": [answer({"content": "look"}, word)]}))
-        for word in ("error", "network_error", "insufficient_system_resource", "abort")
+        for word in ("error", "network_error", "insufficient_system_resource", "abort", "load", "OTHER")
     },
     "an error in a choice": Fault(
         body=json.dumps({"choices": [answer({"content": ""}, "error", error={"code": 502, "message": "upstream"})]})
@@ -221,6 +222,29 @@ def test_a_request_that_the_server_rejects_fails_at_once(server: ToyServer, open
             "refusal",
         ),
         (403, {"error": {"message": "Sorry, you have been blocked"}}, "request"),
+        (
+            400,
+            {"detail": "length of prompt_tokens (40000) must be less than max_seq_len (32768)."},
+            "overflow",
+        ),
+        (
+            400,
+            {"error": {"message": "Invalid 'stop': array too long. Expected an array with maximum length 4."}},
+            "request",
+        ),
+        (400, {"error": {"message": "Invalid 'tools': array too long. Expected maximum length 128."}}, "request"),
+        (
+            413,
+            {"error": {"message": "Request too large on tokens per minute (TPM)", "code": "rate_limit_exceeded"}},
+            "request",
+        ),
+        (400, [{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}], "key"),
+        (400, {"error": {"message": "bad", "code": "invalid_api_key"}}, "key"),
+        (403, {"error": {"message": "Your API key has expired"}}, "key"),
+        (402, {"error": {"message": "Insufficient Balance", "code": "invalid_request_error"}}, "server"),
+        (429, {"error": {"message": "suspended", "type": "exceeded_current_quota_error"}}, "server"),
+        (429, {"error": {"message": "slow", "type": "insufficient_quota", "code": 429}}, "server"),
+        (429, {"error": {"message": "You exceeded your current quota, retry in 7 s", "code": 429}}, "retry"),
         (400, {"error": {"message": "max_tokens must be at least 1, got -2."}}, "request"),
         (400, {"error": {"message": "the maximum tokens in parameter max_tokens is 8192"}}, "request"),
         (422, {"detail": [{"loc": ["body", "seed"], "msg": "Input should be less"}]}, "request"),
@@ -263,7 +287,51 @@ def test_an_answer_without_a_message_fails_its_request(server: ToyServer, opened
         ask(connect(server, opened))
 
 
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        (0, "success", None),
+        (1000, "unknown error", "retry"),
+        (1002, "rate limit", "retry"),
+        (1004, "not authorized", "key"),
+        (1008, "insufficient balance", "server"),
+        (1026, "input new_sensitive", "refusal"),
+        (1027, "output new_sensitive", "refusal"),
+        (2013, "invalid params", "request"),
+    ],
+)
+def test_the_codes_of_minimax_are_read(code: int, text: str, kind: str | None) -> None:
+    failure = error_in({"choices": None, "base_resp": {"status_code": code, "status_msg": text}}, {})
+    assert (failure and failure.kind) == kind
+
+
 # failures of the server
+
+
+def test_a_server_that_never_answers_is_told_and_then_given_up(server: ToyServer, opened: ExitStack) -> None:
+    server.always = TRANSIENT["error"]
+    sampler = connect(server, opened, retries=8, patience=0.2)
+    report = RolloutReport()
+    with (
+        pytest.warns(RuntimeWarning, match="has not answered yet .* it ended with finish_reason 'error'") as warned,
+        pytest.raises(EngineFailed, match=r"none of \d+ requests .* 0.2 seconds.* finish_reason 'error'.* patience"),
+    ):
+        rollout(Agent(), sampler, [TASK], make=Corridor, size=4, concurrency=2, report=report)
+    assert len([each for each in warned if "has not answered yet" in str(each.message)]) == 1
+    assert report.errors == 0
+
+
+def test_one_answer_ends_the_patience_for_the_start() -> None:
+    failure, limit = Failure("retry", "HTTP 503"), Failure("retry", "HTTP 429", 60.0)
+    patience = StartUpPatience("http://server/v1", 30.0)
+    assert patience.shortened(8.0, 90.0) == 8.0
+    assert patience.over(limit, 90.0) == patience.over(failure, 100.0) == patience.over(failure, 129.0) == ""
+    assert patience.shortened(8.0, 129.0) == 1.0
+    assert "within 30 seconds" in patience.over(failure, 130.0)
+    assert patience.over(limit, 140.0) == ""
+    patience.answered()
+    assert patience.over(failure, 500.0) == ""
+    assert patience.shortened(8.0, 500.0) == 8.0
 
 
 def test_a_server_that_cannot_be_reached_ends_the_rollout_with_one_sentence(opened: ExitStack) -> None:

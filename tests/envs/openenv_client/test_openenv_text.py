@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -11,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turncredit.envs import UnknownOption, UnknownTask, make
-from turncredit.envs.errors import EnvironmentDied
+from turncredit.envs.errors import EnvError, EnvironmentDied
+from turncredit.envs.openenv import connection
 from turncredit.envs.openenv.actions import ActionForm, UnreadableAction
 from turncredit.envs.openenv.connection import OpenEnvConnection
 from turncredit.envs.openenv.observations import read
@@ -158,3 +162,76 @@ def test_a_server_that_is_not_there_is_named():
     env = make("turncredit/OpenEnv-v0", url="http://127.0.0.1:9")
     with pytest.raises(EnvironmentDied, match=r"the OpenEnv server at http://127.0.0.1:9 cannot be reached"):
         env.reset(seed=0)
+
+
+@contextmanager
+def http_server() -> Iterator[tuple[str, list[str]]]:
+    """Give the address of a server that answers by path, and the paths that it was asked for."""
+    asked: list[str] = []
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            if self.path.startswith("/to/"):
+                self.send_response(307)
+                self.send_header("Location", {"/to/here": "/schema", "/to/itself": "/to/itself"}.get(
+                    self.path, "http://127.0.0.2:1/secret"))  # fmt: skip
+                self.end_headers()
+                return
+            if self.path == "/missing":
+                self.send_error(404)
+                return
+            with suppress(OSError):
+                if self.path == "/slow-headers":
+                    self.wfile.write(b"HTTP/1.0 200 OK\r\n")
+                else:
+                    self.send_response(200)
+                    self.end_headers()
+                if self.path.startswith("/slow"):
+                    while not over.wait(0.02):
+                        self.wfile.write(b"x")
+                elif self.path == "/large":
+                    self.wfile.write(b"[" + b" " * 2_000 + b"]")
+                else:
+                    self.wfile.write(b'{"of": "the schema"}')
+
+        def log_message(self, *_: object) -> None:
+            """Keep the terminal quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        over.set()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.waits
+def test_the_limits_of_an_answer_hold_for_the_whole_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_MAX_BYTES", 1_000)
+    with http_server() as (url, _):
+        client = OpenEnvConnection(url, 0.5)  # a byte comes every 0.02 seconds
+        for path in ("slow", "slow-headers"):
+            with pytest.raises(EnvError, match=f"did not answer {url}/{path} within 0.5 seconds"):
+                client.fetch(path)
+        client = OpenEnvConnection(url, 60.0)
+        with pytest.raises(EnvError, match="more than 1,000 bytes"):
+            client.fetch("large")
+        assert client.fetch("missing") is None
+
+
+@pytest.mark.waits
+def test_redirects_stay_on_the_server() -> None:
+    with http_server() as (url, asked):
+        client = OpenEnvConnection(url, 60.0)
+        assert client.fetch("to/here") == {"of": "the schema"}
+        with pytest.raises(EnvError, match=r"redirects .*/to/elsewhere to 'http://127\.0\.0\.2:1/secret'; only"):
+            client.fetch("to/elsewhere")
+        with pytest.raises(EnvError, match="status 307"):
+            client.fetch("to/itself")
+        assert asked.count("/to/itself") == 4
