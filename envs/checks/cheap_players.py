@@ -147,7 +147,8 @@ def shotgun(explorer: Explorer) -> Iterator[CheapPlayer]:
     listed = any(first.admissible and not first.info.get(FREE) for first in _first(explorer))
     if not _forms(explorer):
         return
-    for form in speaking_forms(_first(explorer)[0]):
+    named = [form for form in speaking_forms(_first(explorer)[0]) if any(word in form for word in SPEAKS)]
+    for form in named:  # elsewhere, a text in every turn may be a move of a game
         for turns in (0,) if listed else (0, READING):
             label = f"all names and numbers of {turns} turns as {form!r}, {PIECE} a turn"
             yield CheapPlayer(label, _in_pieces(explorer, form, turns))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -94,7 +95,9 @@ def _contents(explorer: Explorer, name: str) -> dict[str, str]:
     except Exception:  # no split is called so, or its files are missing
         return {}
     try:
-        return dict(_tasks_of(explorer, env))
+        tasks = list(_tasks_of(explorer, env))
+        counts = Counter(content for content, _ in tasks)  # tasks that start alike differ in what is hidden
+        return {content: id for content, id in tasks if counts[content] == 1}
     finally:
         env.close()
 
