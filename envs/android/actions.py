@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from turncredit.envs.android.values import JsonObject
 
-__all__ = ["ACTION_TYPES", "DIRECTIONS", "Action", "BadAction", "NoAction", "parse", "to_json", "write"]
+__all__ = ["ACTION_TYPES", "DIRECTIONS", "Action", "BadAction", "NotAnAction", "parse", "to_json", "write"]
 
 ACTION_TYPES: Final = (
     "answer",
@@ -53,7 +53,7 @@ class BadAction(ValueError):
     """The text is not an action, or one that this screen does not allow."""
 
 
-class NoAction(BadAction):
+class NotAnAction(BadAction):
     """The text is no action at all; what is one depends on the screen and on how the agent sees it (`examples`)."""
 
 
@@ -218,7 +218,7 @@ def _from_words(text: str) -> Action:
         return Action("answer", text=argument.strip())
     if word == "done" and argument.strip():
         return Action("status", goal_status="complete", text=argument.strip())
-    raise NoAction(f"{text[:80]!r} is not an action")
+    raise NotAnAction(f"{text[:80]!r} is not an action")
 
 
 # Writing

@@ -19,9 +19,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from turncredit.envs.android.actions import Action, BadAction, NoAction, parse
+from turncredit.envs.android.actions import Action, BadAction, NotAnAction, parse
 from turncredit.envs.android.elements import ScreenElement, leaves
-from turncredit.envs.android.examples import examples, explained
 from turncredit.envs.android.failures import DeviceFailures
 from turncredit.envs.android.phone_agent import phone_agent
 from turncredit.envs.android.pointing import AgentPoints
@@ -233,11 +232,15 @@ class AndroidWorldEnv(TextEnv):
     def _parsed(self, action: str) -> Action:
         try:
             return parse(action)
-        except NoAction as error:
+        except NotAnAction as error:
+            from turncredit.envs.android.examples import explained
+
             raise explained(error, self._examples()) from None
 
     def _examples(self) -> list[str]:
         """Return actions that the screen allows."""
+        from turncredit.envs.android.examples import examples
+
         screen, numbered = self._screen, self._screen.root is not None
         return examples(screen.elements, screen.size, (), numbered=numbered, scale=self._points.scale)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from turncredit.envs.android.actions import Action, BadAction, NoAction, write
+from turncredit.envs.android.actions import Action, BadAction, NotAnAction, write
 from turncredit.envs.android.elements import ScreenElement
 from turncredit.envs.android.pointing import on_scale
 from turncredit.envs.points import PointScale
@@ -16,7 +16,7 @@ _ALWAYS: Final = ("back", "home", "enter", "wait", "answer 17:30", "done", "infe
 _APP: Final = "Clock"
 
 
-def explained(error: NoAction, examples: Sequence[str]) -> BadAction:
+def explained(error: NotAnAction, examples: Sequence[str]) -> BadAction:
     """Return the refusal of a text that is no action, with examples of what is one."""
     return BadAction(f"{error}; actions look like: {', '.join(examples)}, or are JSON objects")
 

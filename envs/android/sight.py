@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from turncredit.envs.action_formats import ACTION_FORMATS
-from turncredit.envs.android.actions import Action, BadAction, NoAction, parse, write
+from turncredit.envs.android.actions import Action, BadAction, NotAnAction, parse, write
 from turncredit.envs.android.elements import folded
 from turncredit.envs.android.examples import examples, explained
 from turncredit.envs.android.performing import Touched, perform
@@ -86,7 +86,7 @@ class PhoneSight:
         """
         try:
             action = parse(text)
-        except NoAction as error:
+        except NotAnAction as error:
             numbered = self.format.name != "none" or self.marks
             shown = examples(view.elements, device.size(), apps, numbered=numbered, scale=self.scale)
             raise explained(error, shown) from None

@@ -250,16 +250,16 @@ def _in_pieces(explorer: Explorer, form: str, turns: int) -> Callable[[Start, in
 
     def play(start: Start, number: int) -> Choose:
         texts: list[str] = []
-        said: set[str] = set()
+        spoken: set[str] = set()
         look = wander(explorer, np.random.default_rng([explorer.seed, 29, number]))
 
         def choose(moment: ProbeStep, taken: int) -> object:
             texts.append(text_of(moment) if taken <= turns else "")  # the answers' own echo is not read
             if taken < turns:
                 return look(moment, taken)
-            names = (word for word in candidates(texts) if not word.islower() and word not in said)
+            names = (word for word in candidates(texts) if not word.islower() and word not in spoken)
             piece = list(names)[:PIECE]
-            said.update(piece)
+            spoken.update(piece)
             action = form.replace("...", " ".join(piece)[:LONGEST], 1) if piece else ending(moment)
             return action if action is not None and action in explorer.env.action_space else None
 

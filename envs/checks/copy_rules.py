@@ -48,7 +48,7 @@ _Place = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _ShownTexts:
     """Texts that an agent may be shown: what they are called, how they are read, and the action before them."""
 
     name: str
@@ -69,24 +69,24 @@ def copied(explorer: Explorer) -> Measured:
         words = _words_of(explorer, source, starts)
         places_won: dict[tuple[_Place, str], int] = {}
         for number in range(_SEARCHED):
-            for form, place in _right_places(explorer, source, starts[number], words[number], forms):
-                places_won.setdefault((place, form), number)
+            for form, spot in _right_places(explorer, source, starts[number], words[number], forms):
+                places_won.setdefault((spot, form), number)
             tried += len(set(words[number].values()))
-        for (place, form), number in list(places_won.items())[:_FOLLOWED]:
+        for (spot, form), number in list(places_won.items())[:_FOLLOWED]:
             followed += 1
-            _require_chance(explorer, source, place, form, words, number)
+            _require_chance(explorer, source, spot, form, words, number)
     return Measured(f"{tried:,} words given as answers, {followed} places looked up on {len(starts)} starts")
 
 
-def _sources(explorer: Explorer, start: Start) -> Iterator[_Source]:
+def _sources(explorer: Explorer, start: Start) -> Iterator[_ShownTexts]:
     """Yield what an agent may be shown."""
-    yield _Source("the first observation", lambda start, moment: {"": text_of(moment)})
-    yield _Source("the task id", lambda start, moment: {"": re.sub(r"[\W_]+", " ", start.task or "")})
-    yield _Source("info", lambda start, moment: dict(_leaves(_shown_info(moment.info))))
-    yield _Source("the descriptions of tools", lambda start, moment: dict(_leaves(moment.info.get(TOOLS))))
+    yield _ShownTexts("the first observation", lambda start, moment: {"": text_of(moment)})
+    yield _ShownTexts("the task id", lambda start, moment: {"": re.sub(r"[\W_]+", " ", start.task or "")})
+    yield _ShownTexts("info", lambda start, moment: dict(_leaves(_shown_info(moment.info))))
+    yield _ShownTexts("the descriptions of tools", lambda start, moment: dict(_leaves(moment.info.get(TOOLS))))
     for action in _probes(explorer, start):
         name = f"the observation or info after {cut(action, 40)}"
-        yield _Source(
+        yield _ShownTexts(
             name, lambda start, moment: {"": text_of(moment), **dict(_leaves(_shown_info(moment.info)))}, (action,)
         )
 
@@ -123,7 +123,7 @@ def _leaves(value: object, path: str = "", depth: int = _DEEPEST) -> Iterator[tu
         yield from _leaves(member, f"{path}.{name}".strip("."), depth - 1)
 
 
-def _words_of(explorer: Explorer, source: _Source, starts: Sequence[Start]) -> list[dict[_Place, str]]:
+def _words_of(explorer: Explorer, source: _ShownTexts, starts: Sequence[Start]) -> list[dict[_Place, str]]:
     """Return the words of each start, by place; a word that most other starts have as well is not rare."""
     texts = []
     for start in starts:
@@ -161,7 +161,7 @@ def _same(word: str, start: Start) -> str:
 
 
 def _right_places(
-    explorer: Explorer, source: _Source, start: Start, words: Mapping[_Place, str], forms: Sequence[str]
+    explorer: Explorer, source: _ShownTexts, start: Start, words: Mapping[_Place, str], forms: Sequence[str]
 ) -> Iterator[tuple[str, _Place]]:
     """Yield forms and places of the words that are right on a start, trying each word once in each form."""
     most = explorer.effort.variants
@@ -173,11 +173,11 @@ def _right_places(
             except Crash:
                 continue
             if earned.mean >= TRIVIAL:
-                yield from ((form, place) for place, other in words.items() if other == word)
+                yield from ((form, spot) for spot, other in words.items() if other == word)
 
 
 def _answer(
-    explorer: Explorer, source: _Source, form: str, word_of: Callable[[Start], str | None]
+    explorer: Explorer, source: _ShownTexts, form: str, word_of: Callable[[Start], str | None]
 ) -> Callable[[Start, int], Choose]:
     """Return a player that gives a word as its first answer, and then ends the episode where it can."""
 
@@ -199,25 +199,25 @@ def _answer(
 
 def _require_chance(
     explorer: Explorer,
-    source: _Source,
-    place: _Place,
+    source: _ShownTexts,
+    spot: _Place,
     form: str,
     words: Sequence[Mapping[_Place, str]],
     number: int,
 ) -> Earned:
     """Fail if the words at a place are right on most of the other starts as well."""
     starts = panel(explorer)
-    table = {(start.task, start.seed): words[at].get(place) for at, start in enumerate(starts)}
+    table = {(start.task, start.seed): words[at].get(spot) for at, start in enumerate(starts)}
     others = [start for at, start in enumerate(starts) if at != number]
     player = _answer(explorer, source, form, lambda start: table[start.task, start.seed])
-    path, where, rank = place
+    path, where, rank = spot
     earned = earn(explorer, f"{form!r}", player, starts=others)
     right = sum(share >= TRIVIAL for share in earned.shares)
     if right >= 2 and 2 * right >= len(others):
-        spot = f"{where}{f' ({rank})' if rank else ''}" + (f" in {path!r}" if path else "")
+        where = f"{where}{f' ({rank})' if rank else ''}" + (f" in {path!r}" if path else "")
         episode = max(earned.episodes, key=lambda episode: share(explorer, _start(starts, episode), episode.earned))
         best = best_return(explorer, _start(starts, episode))
-        problem = f"{source.name} holds the answer: {spot}, as {form!r}, earns {earned}, such as "
+        problem = f"{source.name} holds the answer: {where}, as {form!r}, earns {earned}, such as "
         limit, at = TRIVIAL * best - TOLERANCE, len(source.before)
         word = table[episode.task, episode.seed]
         claim = (

@@ -68,10 +68,10 @@ class DeskEpisode:
         """Record a call of the agent that was made, and what it returned."""
         before = self.database
         self._record(call.name, call.arguments, by_user=False)
-        read, asked = says(result, self.task.told), says(as_json(call.arguments), self.task.told)
+        read, repeated = says(result, self.task.told), says(as_json(call.arguments), self.task.told)
         changed = self.database != before  # a change that was made confirms its arguments
         for number, text in enumerate(read):
-            if text and (changed or not asked[number]):
+            if text and (changed or not repeated[number]):
                 self.returned[number] = True
 
     def _record(self, name: str, arguments: Mapping[str, object], *, by_user: bool) -> None:
@@ -114,8 +114,8 @@ class DeskEpisode:
 
     def key(self) -> str:
         """Return the state key: the database, what was returned and said, how the user goes on, and the end."""
-        said = ["too many"] if self.lists else sorted(self.said)
-        state = as_json([self.told, self.returned, said, self.user.save(), self.ended])
+        words = ["too many"] if self.lists else sorted(self.said)
+        state = as_json([self.told, self.returned, words, self.user.save(), self.ended])
         return hashlib.blake2b(f"{self.database}\n{state}".encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
     def save(self) -> dict[str, object]:
@@ -142,7 +142,7 @@ class DeskEpisode:
             BadSnapshot: the data do not describe an episode of the task.
         """
         told, returned = (self._flags(saved, name) for name in ("told", "returned"))
-        done, ended, said = saved.get("done", list), saved.get("ended", str), saved.texts("said")
+        done, ended, words = saved.get("done", list), saved.get("ended", str), saved.texts("said")
         steps = len(self.task.lookups) + len(self.task.actions)
         if not all(type(number) is int and 0 <= number < steps for number in done):
             raise saved.wrong("done", f"a list of integers from 0 to {steps - 1}")
@@ -151,7 +151,7 @@ class DeskEpisode:
         for change in saved.get("changes", list):
             self._repeat(change, box)
         self.user.load(self._scene(), saved.part("user"))
-        self.told, self.returned, self.said, self.done, self.ended = told, returned, set(said), set(done), ended
+        self.told, self.returned, self.said, self.done, self.ended = told, returned, set(words), set(done), ended
 
     def _flags(self, saved: Fields, name: str) -> list[bool]:
         """Return a saved list that has one flag for each text that must be said."""

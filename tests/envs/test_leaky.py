@@ -24,20 +24,20 @@ def accused(report: CheckReport) -> dict[str, str]:
 
 
 @BY_NAME
-def test_the_fault_is_noticed_by_its_rule_alone(broken: type):
+def test_the_fault_is_noticed_by_its_rule_alone(broken: type) -> None:
     rule, outcome, _ = LEAKY[broken]
     assert accused(checked(broken)).get(rule) == outcome, str(checked(broken))
     assert "failed" not in {outcome for name, outcome in accused(checked(broken)).items() if name != rule}
 
 
 @BY_NAME
-def test_the_honest_twin_is_not_accused(broken: type):
+def test_the_honest_twin_is_not_accused(broken: type) -> None:
     _, _, twin = LEAKY[broken]
     assert not accused(checked(twin)), str(checked(twin))
 
 
 @BY_NAME
-def test_the_script_shows_the_fault_and_is_silent_for_the_twin(broken: type):
+def test_the_script_shows_the_fault_and_is_silent_for_the_twin(broken: type) -> None:
     rule, outcome, twin = LEAKY[broken]
     if outcome == "warned":
         return
@@ -49,7 +49,7 @@ def test_the_script_shows_the_fault_and_is_silent_for_the_twin(broken: type):
         exec(compile(silent, "<reproduce>", "exec"), {})
 
 
-def test_faults_are_found_in_slow_environments_too():
+def test_faults_are_found_in_slow_environments_too() -> None:
     for broken, (rule, outcome, twin) in LEAKY.items():
         if rule == "copy":
             light = Effort.light()

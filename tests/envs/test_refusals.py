@@ -17,11 +17,11 @@ from turncredit.tools.browser.actions import parse as parse_in_browser
 POINTS = [None, "pixels", "image", "0..999", "0..1000", (100, 100), {"scale": [100, 100], "snap": True}]
 SIGHTS = [("text", "compact"), ("text", "m3a"), ("screen", "none"), ("marks", "none")]
 JUNK = ("frobnicate the turncredit 0", "", "tap")
-SCREENS = ([], ["open Contacts"])
+SCREENS: tuple[list[str], ...] = ([], ["open Contacts"])
 
 
 def text_of(observation: Any) -> str:
-    return observation["text"] if isinstance(observation, dict) else observation
+    return str(observation["text"] if isinstance(observation, dict) else observation)
 
 
 def examples_in(refusal: str) -> list[str]:
