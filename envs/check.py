@@ -4,7 +4,7 @@
 admissible actions, state keys) are skipped. Every failure comes with a short script whose last assertion fails as long
 as the fault exists.
 
-Not checked: rendering and vector environments. For environments that may hang, pass a factory that wraps in `Isolated`.
+Not checked: vector environments. For environments that may hang, pass a factory that wraps in `Isolated`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from turncredit.envs.checks import (
     attack_rules,
     collection_rules,
+    copy_rules,
     floor_rules,
     fork_rules,
     instance_rules,
@@ -24,6 +25,7 @@ from turncredit.envs.checks import (
     leak_rules,
     seed_rules,
     snapshot_rules,
+    split_rules,
     state_key_rules,
     step_rules,
 )
@@ -73,6 +75,8 @@ _ALL: tuple[ContractRule, ...] = (
     *seed_rules.RULES,
     *floor_rules.RULES,
     *leak_rules.RULES,
+    *copy_rules.RULES,
+    *split_rules.RULES,
     *collection_rules.RULES,
     *attack_rules.RULES,
 )
@@ -136,6 +140,7 @@ def check_env(
         if effort is None and _slow(explorer):
             explorer.effort = Effort.light()
         explorer.panel_tasks = _tasks(explorer, explorer.effort.floor) if isinstance(tasks, int) else explorer.tasks
+        explorer.further_tasks = _tasks(explorer, explorer.effort.plans) if isinstance(tasks, int) else []
         explorer.time = RuleClock(seconds, LEVELS.index(level) + 1)
         results = [*_judge_all(level, explorer, tell), _speed(explorer, slowest)]
         tell(results[-1])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["candidates", "random_text"]
+__all__ = ["candidates", "places", "random_text"]
 
 _READ: Final = 8000
 """Characters at the end of a text in which names are looked for."""
@@ -16,10 +16,16 @@ _NAMES: Final = re.compile(
 )
 
 
+def places(text: str) -> list[tuple[str, int]]:
+    """Return all names, numbers and quoted texts, each with the place where it begins, in the order of the text."""
+    first = max(0, len(text) - _READ)
+    matches = ((match.group().strip("\"'"), match.start() + first) for match in _NAMES.finditer(text[first:]))
+    return [(name, at) for name, at in matches if name]
+
+
 def candidates(texts: Sequence[str]) -> list[str]:
     """Return all names, numbers and quoted texts, in the order in which they are read, without repetition."""
-    seen = (match.strip("\"'") for text in texts for match in _NAMES.findall(text[-_READ:]))
-    return list(dict.fromkeys(name for name in seen if name))
+    return list(dict.fromkeys(name for text in texts for name, _ in places(text)))
 
 
 def random_text(forms: Sequence[str], texts: Sequence[str], rng: random.Random) -> str:

@@ -255,7 +255,9 @@ class Mixture(gymnasium.Env[object, str]):
             for name, part in self.parts.items()
         ]
         why = [self._made[self._playing].metadata] if self._playing else told
+        shared = set.intersection(*(set(table.get("render_modes") or []) for table in told))
         self.metadata = type(self).metadata | {
+            "render_modes": [mode for mode in type(self).metadata["render_modes"] if mode in shared],
             KNOWLEDGE_IN_STATE: any(table.get(KNOWLEDGE_IN_STATE) for table in told),
             NO_FORKS: next((table[NO_FORKS] for table in why if table.get(NO_FORKS)), ""),
         }

@@ -10,7 +10,7 @@ import numpy as np
 from turncredit.envs.errors import UnknownOption
 from turncredit.registry import CannotLoad, Registry, UnknownName
 
-__all__ = ["OPPONENTS", "Opponent", "opponent"]
+__all__ = ["LISTING", "OPPONENTS", "Opponent", "opponent"]
 
 Opponent: TypeAlias = Callable[[str, Sequence[str], np.random.Generator], str]
 """Returns the action of a seat, given what it reads, the actions that are possible as far as they are listed, and the
@@ -40,6 +40,8 @@ def _some(actions: Sequence[str]) -> Sequence[str]:
     return actions
 
 
+LISTING: Final = ("random", "first")
+"""Names of the opponents that choose among the moves that a game lists."""
 OPPONENTS.register("random", _random)
 OPPONENTS.register("first", _first)
 

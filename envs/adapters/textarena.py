@@ -17,7 +17,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from turncredit.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame, global_seeds
+from turncredit.envs.adapters.games import PER_SPLIT, SPLITS, GameOutcome, GlobalSeeds, SeededGame, global_seeds
+from turncredit.envs.adapters.opponents import LISTING
 from turncredit.envs.adapters.opponents import opponent as find_opponent
 from turncredit.envs.errors import EnvError, UnknownOption
 from turncredit.envs.validation import integer
@@ -30,6 +31,14 @@ _MISSING: Final = "TextArena's games need the package textarena"
 _LISTED: Final = re.compile(r"'(\[[^\]\n]+\])'")
 """A move as games list it: '[4]'."""
 _OTHERS_MOVES: Final = 10_000
+_DRAWS: Final = 100
+"""Games that are drawn for a task until the agent has a move."""
+_PROBES: Final = 8
+"""Games in which listed moves are tried, when an environment is made."""
+_PROBED_MOVES: Final = 200
+_NAME_ONE: Final = (
+    "an opponent that chooses among listed moves cannot play it: name a function, opponent=module:function"
+)
 _AGENT: Final = {
     "prompt": "conversation",
     "template": {"system": "You play a game, one move at a time.\n\n", "ask": "\n\nYour move:"},
@@ -69,7 +78,8 @@ class TextArenaEnv(SeededGame):
         render_mode: None or "ansi".
 
     Raises:
-        UnknownOption: an argument is invalid, or there is no such game.
+        UnknownOption: an argument is invalid, there is no such game, or the opponent chooses among listed moves, and
+            the game does not list the allowed ones at every turn.
         EnvError: textarena is not installed, or the game needs data that are not there.
     """
 
@@ -96,10 +106,21 @@ class TextArenaEnv(SeededGame):
         self._game: _Game | None = None
         self._heard: dict[int, str] = {}
         self._seat = 0
+        if self._players > 1 and opponent in LISTING:
+            _require_listed_moves(self._make, game, self._players)
 
     def begin(self, seed: int) -> GameOutcome:
-        self._seeds, self._random = GlobalSeeds(seed), np.random.default_rng(seed)
         self._seat = seed % self._players if self._own is None else self._own
+        for attempt in range(_DRAWS):
+            outcome = self._begin(seed + attempt * len(SPLITS) * PER_SPLIT)
+            if not outcome.over:
+                return outcome
+        raise EnvError(
+            f"{self._name} was over before the agent's first move in {_DRAWS} draws: choose another opponent, or seat=0"
+        )
+
+    def _begin(self, seed: int) -> GameOutcome:
+        self._seeds, self._random = GlobalSeeds(seed), np.random.default_rng(seed)
         self._heard = {}
         with global_seeds(self._seeds):
             self._game = self._make()
@@ -127,7 +148,7 @@ class TextArenaEnv(SeededGame):
             seat, text = self._read(game)
             if seat == self._seat:
                 return GameOutcome(text, valid=valid)
-            moves = list(dict.fromkeys(_LISTED.findall(text)))
+            moves = _listed_moves(text)
             over = bool(game.step(self._opponent(text, moves, self._random))[0])
         raise EnvError(f"{self._name}: the other seats made {_OTHERS_MOVES:,} moves, and it is not the agent's turn")
 
@@ -147,6 +168,42 @@ class TextArenaEnv(SeededGame):
         score = min(1.0, max(0.0, score))
         text = f"The game is over. {reason}".strip()
         return GameOutcome(text, reward, valid, over=True, score=score, won=score >= 1.0)
+
+
+def _listed_moves(text: str) -> list[str]:
+    """Return the moves of the last line that lists any: those before it are of rules, or of earlier turns."""
+    lists = (list(dict.fromkeys(_LISTED.findall(line))) for line in reversed(text.splitlines()))
+    return next((moves for moves in lists if moves), [])
+
+
+def _require_listed_moves(make: Callable[[], _Game], name: str, players: int) -> None:
+    """Play some games with random listed moves of all seats, and see whether they are always listed and allowed.
+
+    Raises:
+        UnknownOption: they are not, so that an opponent cannot choose among them.
+    """
+    for seed in range(_PROBES):
+        rng = np.random.default_rng(seed)
+        with global_seeds(GlobalSeeds(seed)):
+            game, heard = make(), dict[int, str]()
+            try:
+                game.reset(num_players=players, seed=seed)
+            except (AssertionError, ValueError, LookupError):
+                return  # reset() says that so many cannot play
+            for _ in range(_PROBED_MOVES):
+                seat, observation = game.get_observation()
+                text, before = str(observation), heard.get(seat, "")
+                heard[seat] = text
+                moves = _listed_moves(text.removeprefix(before))
+                if not moves:
+                    raise UnknownOption(f"{name} does not list the moves of every turn; {_NAME_ONE}")
+                move, errors = moves[int(rng.integers(len(moves)))], getattr(game.state, "error_count", 0)
+                over = bool(game.step(move)[0])
+                refused = game.state.game_info.get(seat, {}).get("invalid_move")
+                if refused or getattr(game.state, "error_count", 0) > errors:
+                    raise UnknownOption(f"{name} lists {move!r} where it is not allowed; {_NAME_ONE}")
+                if over:
+                    break
 
 
 def _maker(name: str, options: dict[str, object]) -> Callable[[], _Game]:

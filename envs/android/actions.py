@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from turncredit.envs.android.values import JsonObject
 
-__all__ = ["ACTION_TYPES", "DIRECTIONS", "Action", "BadAction", "parse", "to_json", "write"]
+__all__ = ["ACTION_TYPES", "DIRECTIONS", "Action", "BadAction", "NotAnAction", "parse", "to_json", "write"]
 
 ACTION_TYPES: Final = (
     "answer",
@@ -45,17 +45,16 @@ ACTION_TYPES: Final = (
 )
 DIRECTIONS: Final = ("up", "down", "left", "right")
 STATUSES: Final = ("complete", "infeasible")
-_FORMS: Final = (
-    "tap 5, tap 540 1200, type 3 hello, scroll down, long press 5, double tap 5, swipe left, open Clock, back, home, "
-    "enter, wait, answer 17:30, done, infeasible"
-)
-
 
 _LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 class BadAction(ValueError):
     """The text is not an action, or one that this screen does not allow."""
+
+
+class NotAnAction(BadAction):
+    """The text is no action at all; what is one depends on the screen and on how the agent sees it (`examples`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +218,7 @@ def _from_words(text: str) -> Action:
         return Action("answer", text=argument.strip())
     if word == "done" and argument.strip():
         return Action("status", goal_status="complete", text=argument.strip())
-    raise BadAction(f"{text[:80]!r} is not an action; actions look like: {_FORMS}, or are JSON objects")
+    raise NotAnAction(f"{text[:80]!r} is not an action")
 
 
 # Writing

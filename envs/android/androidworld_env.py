@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from turncredit.envs.android.actions import Action, BadAction, parse
+from turncredit.envs.android.actions import Action, BadAction, NotAnAction, parse
 from turncredit.envs.android.elements import ScreenElement, leaves
 from turncredit.envs.android.failures import DeviceFailures
 from turncredit.envs.android.phone_agent import phone_agent
@@ -212,7 +212,7 @@ class AndroidWorldEnv(TextEnv):
         """Send an action to the server."""
         run, problem = self._running(), ""
         try:
-            parsed = self._points.in_pixels(parse(action), self._screen.elements, self._screen.size)
+            parsed = self._points.in_pixels(self._parsed(action), self._screen.elements, self._screen.size)
             fields = self._as_json(parsed)
             with DeviceFailures():
                 self._client.execute(fields)
@@ -228,6 +228,21 @@ class AndroidWorldEnv(TextEnv):
         if run.ended:
             self._tear_down()
         return self._observe(problem), float(run.ended and run.score >= 1.0), not problem
+
+    def _parsed(self, action: str) -> Action:
+        try:
+            return parse(action)
+        except NotAnAction as error:
+            from turncredit.envs.android.examples import explained
+
+            raise explained(error, self._examples()) from None
+
+    def _examples(self) -> list[str]:
+        """Return actions that the screen allows."""
+        from turncredit.envs.android.examples import examples
+
+        screen, numbered = self._screen, self._screen.root is not None
+        return examples(screen.elements, screen.size, (), numbered=numbered, scale=self._points.scale)
 
     def _running(self) -> _Run:
         if self._run is None:
@@ -257,7 +272,7 @@ class AndroidWorldEnv(TextEnv):
     def _place(self, action: Action, screen: _Screen) -> dict[str, int]:
         """Return where an element is, for the server."""
         if screen.root is None:
-            raise BadAction("this server does not list elements: give coordinates, such as tap 540 1200")
+            raise BadAction(f"this server does not list elements: give coordinates, such as {self._examples()[0]}")
         index, elements = action.index, screen.elements
         if index is None or not 0 <= index < len(elements):
             choices = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"

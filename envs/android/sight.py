@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from turncredit.envs.action_formats import ACTION_FORMATS
-from turncredit.envs.android.actions import Action, BadAction, parse, write
+from turncredit.envs.android.actions import Action, BadAction, NotAnAction, parse, write
 from turncredit.envs.android.elements import folded
+from turncredit.envs.android.examples import examples, explained
 from turncredit.envs.android.performing import Touched, perform
 from turncredit.envs.android.phone_agent import phone_agent, phone_instructions
 from turncredit.envs.android.pointing import by_points, in_pixels, on_scale, snapped
@@ -83,7 +84,12 @@ class PhoneSight:
             BadAction: the text stands for no action, or for one that this agent cannot mean or the screen refuses.
             DeviceLost: the device is gone.
         """
-        action = parse(text)
+        try:
+            action = parse(text)
+        except NotAnAction as error:
+            numbered = self.format.name != "none" or self.marks
+            shown = examples(view.elements, device.size(), apps, numbered=numbered, scale=self.scale)
+            raise explained(error, shown) from None
         if action.index is not None and self.format.name == "none" and not self.marks:
             raise BadAction("the elements have no numbers here: touch a point, as in tap X Y, and type into the focus")
         if self.scale is not None:

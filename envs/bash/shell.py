@@ -35,6 +35,13 @@ LIMITS: Final = Limits(output=256 << 10, file_size=8 << 20, disk=16 << 20, files
 _OVERHEAD: Final = 1.0  # additional seconds for copying files in and cleaning up
 _LONGEST_PATH: Final = 1000  # characters
 _NOT_FOUND: Final = 127
+_USERS: Final = 900_000
+"""The number of the first user of a box."""
+_PARENT: Final = re.compile(
+    r"^(d[rwxst-]{9}[.+]? +\d+ +\S+ +\S+ +\d+ )([A-Z][a-z]{2} +\d+ +[\d:]+|\d{4}-\S+ [\d:.]+ \S+) \.\.$", re.MULTILINE
+)
+_PARENT_TIME: Final = ("Jan  1  2024", "2024-01-01 00:00:00.000000000 +0000")
+"""`TIME` as `ls` writes it, by default and in full."""
 
 # Arguments: 1: nonce, 2: folder, 3: command, 4: the inner script.
 _OUTER: Final = f"""
@@ -165,7 +172,7 @@ class Shell:
             current, note = "", note or f"[the folder in which the shell was is gone: this is {self.root}]"
         elif "lost" in control:
             note = note or f"[the folder {folder} cannot be entered: this is {self.root}]"
-        text = escape_unprintable(_rename_folder(result.stdout, home, self.root))
+        text = escape_unprintable(_hide_box(_rename_folder(result.stdout, home, self.root), box))
         parts = [text.rstrip("\n"), note, _ending(result, seconds)]
         understood = "syntax" not in control and (result.code != _NOT_FOUND or after != tree)
         answer = ShellResult(
@@ -216,6 +223,18 @@ def _is_folder(tree: FileTree, path: str) -> bool:
 def _rename_folder(text: str, old: str, new: str) -> str:
     """Replace one name of the sandbox folder by another; only landlock, which cannot mount it, needs this."""
     return text if old == new else re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
+
+
+def _hide_box(text: str, box: Box) -> str:
+    """Return output without what depends on the box: when it was made, and the number of its user.
+
+    In a listing, the time of ".." is that of the box itself, which it cannot change; its user has another number in
+    every box, and a name only under bwrap.
+    """
+    uid = getattr(box, "uid", None)
+    if uid is not None and uid >= _USERS:
+        text = re.sub(rf"(?<![\w.-]){uid}(?![\w.-])", str(_USERS), text)
+    return _PARENT.sub(lambda match: f"{match[1]}{_PARENT_TIME[match[2][:1].isdigit()]} ..", text)
 
 
 def _ending(result: RunResult, seconds: float) -> str:

@@ -6,6 +6,8 @@ every form of free text that the environment names (`info["free_actions"]`), or 
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +15,7 @@ from typing import Final
 import gymnasium
 import numpy as np
 
-from turncredit.envs.checks.earnings import Choose
+from turncredit.envs.checks.earnings import Choose, expert_episode, panel
 from turncredit.envs.checks.episode_data import ProbeStep
 from turncredit.envs.checks.explorer import Explorer
 from turncredit.envs.checks.panel_data import Start
@@ -25,6 +27,7 @@ __all__ = [
     "CheapPlayer",
     "echo",
     "empty",
+    "ending",
     "forms_of",
     "guess",
     "idle",
@@ -32,6 +35,7 @@ __all__ = [
     "junk",
     "random",
     "shotgun",
+    "speaking_forms",
     "text_of",
     "wander",
 ]
@@ -40,7 +44,11 @@ QUIET: Final = ("look", "wait", "noop", "no-op", "pass", "skip", "inventory", "d
 """Actions that do nothing, where they are admissible."""
 ENDS: Final = ("submit", "done", "finish", "stop", "end", "answer", "complete", "exit", "quit")
 """Actions that end an episode, where they are admissible."""
+SPEAKS: Final = ("answer", "say", "submit", "guess", "reply", "tell", "finish")
+"""Words of the forms in which an answer is given."""
 FORMS: Final = 4
+PIECE: Final = 6
+"""Candidates in one message of the player that answers with all of them over several turns."""
 CONSTANTS: Final = 8
 READING: Final = 4
 """Turns in which the player with every candidate looks around before it answers."""
@@ -75,6 +83,19 @@ def forms_of(moment: ProbeStep) -> list[str]:
     """Return forms of an answer: those with free text that the environment names, or the text alone."""
     named = [form for form in moment.info.get(FREE) or [] if isinstance(form, str) and form != "..."]
     return named[:FORMS] or ["..."]
+
+
+def speaking_forms(moment: ProbeStep) -> list[str]:
+    """Return forms with free text, those in which an answer is given first."""
+    forms = [form for form in moment.info.get(FREE) or ["..."] if isinstance(form, str) and "..." in form]
+    return sorted(forms, key=lambda form: not any(word in form.lower() for word in SPEAKS))[:FORMS]
+
+
+def ending(moment: ProbeStep) -> str | None:
+    """Return a form without free text that ends an episode, such as "<close></close>"; None if there is none."""
+    forms = [form for form in moment.info.get(FREE) or [] if isinstance(form, str) and "..." not in form]
+    words = {form: set(re.findall("[a-z]+", form.lower())) for form in forms}
+    return next((form for form in forms if words[form] and words[form] <= {*ENDS, "close"}), None)
 
 
 def in_forms(text: str, moment: ProbeStep) -> list[str]:
@@ -122,8 +143,15 @@ def echo(explorer: Explorer) -> Iterator[CheapPlayer]:
 
 
 def shotgun(explorer: Explorer) -> Iterator[CheapPlayer]:
-    """Yield players that look around and then answer with every name and number that they read."""
+    """Yield players that look around and then answer with every name and number that they read, at once or in turns."""
     listed = any(first.admissible and not first.info.get(FREE) for first in _first(explorer))
+    if not _forms(explorer):
+        return
+    named = [form for form in speaking_forms(_first(explorer)[0]) if any(word in form for word in SPEAKS)]
+    for form in named:  # elsewhere, a text in every turn may be a move of a game
+        for turns in (0,) if listed else (0, READING):
+            label = f"all names and numbers of {turns} turns as {form!r}, {PIECE} a turn"
+            yield CheapPlayer(label, _in_pieces(explorer, form, turns))
     for turns in (0,) if listed else (0, READING):  # where all actions are listed, looking around is playing
         for separator in (" ", ", ", "\n"):
             for form in _forms(explorer):
@@ -137,8 +165,24 @@ def junk(explorer: Explorer) -> Iterator[CheapPlayer]:
 
 
 def guess(explorer: Explorer) -> Iterator[CheapPlayer]:
-    """Yield players that give the same short answer to every task."""
-    return _constant(explorer, GUESSES)
+    """Yield players that give the same answer to every task: the expert's commonest one, or a short one."""
+    answers = Counter(answer for answer in _expert_answers(explorer) if answer in explorer.env.action_space)
+    for answer, count in answers.most_common(1):
+        if count > 1:
+            yield CheapPlayer(f"the expert's commonest answer, {answer[:40]!r}", _always(answer), 2)
+    yield from _constant(explorer, GUESSES)
+
+
+def _expert_answers(explorer: Explorer) -> Iterator[str]:
+    """Yield the only action of the expert on each start that takes one, unless it was listed there."""
+    for start in panel(explorer) if explorer.foreign is not None else []:
+        episode = expert_episode(explorer, start)
+        if (
+            episode is not None
+            and len(episode.actions) == 1
+            and episode.actions[0] not in (start.first.admissible or [])
+        ):
+            yield str(episode.actions[0])
 
 
 def _constant(explorer: Explorer, texts: Sequence[str]) -> Iterator[CheapPlayer]:
@@ -195,6 +239,29 @@ def _answering(explorer: Explorer, form: str, separator: str, turns: int) -> Cal
                 return look(moment, taken)
             answer = form.replace("...", separator.join(candidates(texts))[:LONGEST], 1)
             return answer if answer in explorer.env.action_space else ""
+
+        return choose
+
+    return play
+
+
+def _in_pieces(explorer: Explorer, form: str, turns: int) -> Callable[[Start, int], Choose]:
+    """Return a player that looks around, answers with some of what it read in every turn, and then ends the episode."""
+
+    def play(start: Start, number: int) -> Choose:
+        texts: list[str] = []
+        spoken: set[str] = set()
+        look = wander(explorer, np.random.default_rng([explorer.seed, 29, number]))
+
+        def choose(moment: ProbeStep, taken: int) -> object:
+            texts.append(text_of(moment) if taken <= turns else "")  # the answers' own echo is not read
+            if taken < turns:
+                return look(moment, taken)
+            names = (word for word in candidates(texts) if not word.islower() and word not in spoken)
+            piece = list(names)[:PIECE]
+            spoken.update(piece)
+            action = form.replace("...", " ".join(piece)[:LONGEST], 1) if piece else ending(moment)
+            return action if action is not None and action in explorer.env.action_space else None
 
         return choose
 

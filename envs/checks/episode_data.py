@@ -51,7 +51,8 @@ class Effort:
     each direction. states: maximum states per task in which every admissible action is tried. depth: turns of a
     continuation. continuations: random continuations per pair of states. search: maximum actions of the search for a
     difference between two states. long: turns of a long episode. floor: episodes of each cheap player. variants: most
-    variants of each. attack: steps of the search for unearned reward.
+    variants of each. attack: steps of the search for unearned reward. plans: tasks whose plan is played to its end.
+    contents: tasks of each split that are compared.
     """
 
     walks: int = 4
@@ -65,12 +66,14 @@ class Effort:
     floor: int = 8
     variants: int = 200
     attack: int = 3000
+    plans: int = 40
+    contents: int = 200
 
     @classmethod
     def light(cls) -> Effort:
         """Return the effort for environments with slow steps, such as those in a browser."""
         small = cls(walks=2, turns=6, pairs=4, states=3, depth=4, continuations=2, search=40, long=24)
-        return replace(small, floor=4, variants=6, attack=60)
+        return replace(small, floor=4, variants=6, attack=60, plans=4, contents=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,15 @@ class EnvSource:
         head, _, _ = self.code.rpartition(")")
         head = head.replace(f", max_episode_steps={self.limit}", "")
         return f"{head}, max_episode_steps={turns})"
+
+    def code_with(self, name: str, value: object) -> str:
+        """Return the code that makes an instance with another argument."""
+        head, _, _ = self.code.rpartition(")")
+        arguments = self.build.keywords if isinstance(self.build, functools.partial) else {}
+        if name in arguments:
+            written = f"{name}={arguments[name]!r}"
+            head = head.replace(f", {written}", "").replace(f"({written}, ", "(").replace(f"({written}", "(")
+        return f"{head}{'' if head.endswith('(') else ', '}{name}={value!r})"
 
 
 def _name(env: Callable[..., object]) -> str:

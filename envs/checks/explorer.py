@@ -53,6 +53,8 @@ class Explorer:
         self.tasks: list[str | None] = [None]
         self.episodes: dict[str | None, list[ProbeEpisode]] = {}
         self.panel_tasks: list[str | None] = [None]
+        self.further_tasks: list[str | None] = []
+        """Tasks whose plans are played to their ends."""
         self.panel: list[Start] | None = None
         self.expert_episodes: dict[tuple[str | None, int], ProbeEpisode | None] = {}
         self.random_floor: Earned | None = None

@@ -1,13 +1,15 @@
-"""Rules about instances: pickling, long episodes, closing."""
+"""Rules about instances: pickling, long episodes, rendering, closing."""
 
 from __future__ import annotations
 
 import pickle
 import statistics
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
+import gymnasium
 import numpy as np
 
 from turncredit.envs.checks.contract_rule import (
@@ -19,8 +21,9 @@ from turncredit.envs.checks.contract_rule import (
     free_script,
     raises,
 )
-from turncredit.envs.checks.episode_data import ProbeEpisode, ProbeStep, difference, same
+from turncredit.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, cut, difference, same, script
 from turncredit.envs.checks.explorer import Explorer
+from turncredit.envs.errors import EnvError
 from turncredit.envs.info import Environment
 
 __all__ = ["RULES"]
@@ -142,10 +145,63 @@ def close(explorer: Explorer) -> str:
     return "twice"
 
 
+def render(explorer: Explorer) -> str:
+    """render() can be called after reset() and after a step, in every mode that the metadata name."""
+    named = [mode for mode in explorer.env.metadata.get("render_modes") or [] if isinstance(mode, str)]
+    modes = [None, *(mode for mode in named if mode != "human")]  # "human" opens a window
+    done = []
+    for mode in modes:
+        env = explorer.env if mode is None else _rendering(explorer, mode)
+        if env is None:
+            continue
+        try:
+            for actions in ((), explorer.episodes[explorer.tasks[0]][-1].actions[:1]):
+                explorer.play(explorer.tasks[0], actions, env=env)
+                with warnings.catch_warnings():  # Gymnasium's, that no mode was given
+                    warnings.simplefilter("ignore")
+                    picture = env.render()
+                if mode == "ansi" and not isinstance(picture, str):
+                    raise TypeError(f"it returned {type(picture).__name__}, not str")
+                if mode == "rgb_array" and not (isinstance(picture, np.ndarray) and picture.ndim == 3):
+                    raise TypeError(f"it returned {type(picture).__name__}, not an array [H, W, 3]")
+        except NotImplementedError:
+            if mode is not None or named:
+                raise _not_rendered(explorer, mode, actions, "NotImplementedError") from None
+            raise RuleSkipped("the environment has no render()") from None
+        except Crash:
+            raise
+        except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+            done.append(f"{mode} needs a package that is missing ({cut(str(error), 60)})")
+            continue
+        except Exception as error:
+            raise _not_rendered(explorer, mode, actions, f"{type(error).__name__}: {error}") from error
+        finally:
+            if env is not explorer.env:
+                env.close()
+        done.append("without a mode" if mode is None else mode)
+    return ", ".join(done)
+
+
+def _rendering(explorer: Explorer, mode: str) -> Environment | None:
+    """Return an instance with a render mode; None where the constructor takes none."""
+    try:
+        return explorer.source.build(render_mode=mode)
+    except (TypeError, EnvError):
+        return None
+
+
+def _not_rendered(explorer: Explorer, mode: str | None, actions: Sequence[object], problem: str) -> RuleFailed:
+    code = explorer.source.code if mode is None else explorer.source.code_with("render_mode", mode)
+    text = f"render() raised {problem}" + (f" in the mode {mode!r}" if mode else "")
+    claim = "picture = env.render()" + ("\nassert isinstance(picture, str), type(picture)" if mode == "ansi" else "")
+    return RuleFailed(text, script(code, explorer.tasks[0], explorer.seed, claim, runs={"answers": actions}))
+
+
 RULES: Final = (
     ContractRule(
         "pickling", "observations, info, spec and instances survive pickling", pickling, ("protocol", "repeatable")
     ),
     ContractRule("growth", "observations do not grow with the number of turns", growth, ("protocol",)),
+    ContractRule("render", "render() can be called in every mode", render, ("protocol",)),
     ContractRule("close", "close() may be called twice", close),
 )

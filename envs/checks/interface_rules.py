@@ -106,11 +106,29 @@ def plan(explorer: Explorer) -> str:
                 raise RuleFailed(
                     f"plan() after the win is {cut(left)}, not []", free_script(explorer, task, claim, end.actions)
                 )
+    count += _more_plans(explorer)
     if not count:
         raise RuleSkipped("plan() says of all tasks that nobody can plan for them")
     notes = [f"; {stuck} times it said that success cannot be reached"] if stuck else []
     notes += [f"; {late} times the turn limit came first"] if late else []
     return f"{count} plans won{''.join(notes)}"
+
+
+def _more_plans(explorer: Explorer) -> int:
+    """Play the plans of further tasks from the start, and return how many there were."""
+    count = 0
+    for task in explorer.further_tasks:
+        actions = explorer.plan(task, strict=True) if task not in explorer.tasks else None
+        if actions is None:
+            continue
+        last = explorer.play(task, actions, env=explorer.free).last
+        count += 1
+        if not last.info.get(WON) and not (last.truncated and not last.terminated):
+            problem = (
+                f"the plan of {len(actions)} actions for {task!r} does not win, as those of {count - 1} other tasks did"
+            )
+            raise RuleFailed(problem, free_script(explorer, task, "assert answers[-1][4]['won']", actions))
+    return count
 
 
 def expert(explorer: Explorer) -> str:

@@ -11,6 +11,7 @@ from turncredit.envs.checks.contract_rule import (
     ContractRule,
     RuleFailed,
     RuleSkipped,
+    RuleWarned,
     all_episodes,
     failed,
     options_code,
@@ -202,7 +203,26 @@ def ends(explorer: Explorer) -> str:
         counts["terminated"] += episode.last.terminated
         counts["truncated"] += episode.last.truncated
         _unexplained_end(explorer, episode)
-    return f"{counts['terminated']} terminated, {counts['truncated']} truncated"
+    text = f"{counts['terminated']} terminated, {counts['truncated']} truncated"
+    walks = [episode for episodes in explorer.episodes.values() for episode in episodes[explorer.has("plan") :]]
+    walks = [episode for episode in walks if not episode.last.info.get(WON)]  # a win is an end for those who win
+    endless = [episode for episode in walks if not episode.last.over]
+    if explorer.source.limit is None and 2 * len(endless) > len(walks) and (turns := _endless(explorer, endless[0])):
+        raise RuleWarned(
+            f"{text}; {len(endless)} of {len(walks)} walks that did not win went on, and one on {endless[0].task!r} "
+            f"did for {turns} turns; no turn limit is known: register the environment with max_episode_steps"
+        )
+    return text
+
+
+def _endless(explorer: Explorer, walk: ProbeEpisode) -> int:
+    """Return for how many turns an episode goes on with random actions that do not win; 0 if it ends."""
+    episodes = explorer.episodes[walk.task]
+    winning = [episode.actions[-1] for episode in episodes if episode.last.info.get(WON) and episode.actions]
+    losing = dict.fromkeys(action for episode in episodes for action in episode.actions if action not in winning)
+    rng, turns, actions = np.random.default_rng([explorer.seed, 43]), 10 * explorer.effort.turns, list(losing)
+    longer = explorer.walk(walk.task, lambda moment, taken: actions[int(rng.integers(len(actions)))], turns)
+    return 0 if longer.last.over else turns
 
 
 def _broken_end(moment: ProbeStep) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 In a turn the agent calls tools, or says something to the user with the tool `say`; where a chat template describes the
 tools (`native`), a text without a call is said to the user. The episode ends when the agent closes the case or the user
 leaves. It is won if the database then is as the policy has it, and everything was said that the policy has the agent
-say. Nothing else pays.
+say, after a tool had returned it and without a list of other numbers. Nothing else pays.
 
 The agent's tools and the user's change the same database (dual control), but the agent never sees what only the user
 sees. The turn limit is Gymnasium's `max_episode_steps`; the class itself never truncates.
@@ -23,7 +23,7 @@ from turncredit.envs.desk.plan import left_over, plan_calls
 from turncredit.envs.desk.task import DeskTask
 from turncredit.envs.desk.users import make_user
 from turncredit.envs.errors import EnvError, NotReset
-from turncredit.envs.info import Info
+from turncredit.envs.info import KNOWLEDGE_IN_STATE, Info
 from turncredit.envs.snapshot import Fields
 from turncredit.envs.text import SavableEnv
 from turncredit.envs.tool_actions import ActionCalls, format_named, read_calls, write_results, written
@@ -71,8 +71,8 @@ class DeskEnv(SavableEnv):
         EnvError: an argument is invalid.
     """
 
-    metadata = {"render_modes": ["ansi"], "agent": _agent}  # noqa: RUF012 (Gymnasium's attribute)
-    SNAPSHOT_FORMAT = ("Desk", 1)
+    metadata = {"render_modes": ["ansi"], "agent": _agent, KNOWLEDGE_IN_STATE: True}  # noqa: RUF012 (Gymnasium's attribute)
+    SNAPSHOT_FORMAT = ("Desk", 2)
     EXAMPLE_ACTION = "<say>What is your card number?</say>"
     read_level = DeskLevel.parse
 
@@ -130,7 +130,7 @@ class DeskEnv(SavableEnv):
         episode = self.episode
         if episode.won:
             return []
-        actions = None if episode.ended else left_over(episode)
+        actions = None if episode.ended or (episode.lists and episode.task.told) else left_over(episode)
         if actions is None:
             raise EnvError(f"no plan: task {episode.task.id!r} can no longer be solved")
         box = list(self._box(episode.task))
@@ -183,7 +183,8 @@ class DeskEnv(SavableEnv):
         except EnvError as error:
             self._failure = error  # a toolbox reports exceptions to the agent, who is not to blame for this one
             raise
-        return f"User: {reply.text}" + (" (The user has left.)" if reply.leaves else "")
+        listed = " (Too many dates, amounts and ids were said: none of them counts.)" if self.episode.lists else ""
+        return f"User: {reply.text}" + (" (The user has left.)" if reply.leaves else "") + listed
 
     def _close_case(self) -> str:
         """Close the case, which ends the conversation."""
@@ -223,7 +224,7 @@ class DeskEnv(SavableEnv):
                 failure, self._failure = self._failure, None
                 raise failure
             if call.name not in OWN_TOOLS:
-                self.episode.called(call)
+                self.episode.called(call, results[-1].text)
             if self.episode.ended:
                 break
         self._answers = [written(result.text) for result in results]

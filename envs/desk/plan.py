@@ -25,7 +25,7 @@ def plan_calls(episode: DeskEpisode, actions: Sequence[DeskAction]) -> Iterator[
     for question in episode.user.questions():
         yield _say(question)
     for number, lookup in enumerate(task.lookups):
-        if number not in episode.done:
+        if number not in episode.done or (not actions and _shows_more(episode, lookup)):
             yield Call(lookup.name, lookup.arguments)
     for action in actions:
         yield _say(action.ask) if action.ask else Call(action.name, action.arguments)
@@ -33,6 +33,14 @@ def plan_calls(episode: DeskEpisode, actions: Sequence[DeskAction]) -> Iterator[
     if missing:
         yield _say(" ".join(reply for reply in task.replies if any(says(reply, missing))))
     yield Call("close", {})
+
+
+def _shows_more(episode: DeskEpisode, lookup: DeskAction) -> bool:
+    """Return whether a lookup returns what must be said and was not returned yet, since its data have changed."""
+    if all(episode.returned):
+        return False
+    returned = says(as_json(episode.desk.run(lookup)), episode.task.told)
+    return any(text and not shown for text, shown in zip(returned, episode.returned, strict=True))
 
 
 def left_over(episode: DeskEpisode) -> tuple[DeskAction, ...] | None:

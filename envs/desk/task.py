@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-__all__ = ["MOST_NUMBERS", "DeskAction", "DeskDemand", "DeskTask", "UserFact", "says"]
+__all__ = ["MOST_NUMBERS", "DeskAction", "DeskDemand", "DeskTask", "UserFact", "numbers", "says"]
 
 _WORD: Final = re.compile(r"\$?\w+(?:[-:.]\w+)*")
 MOST_NUMBERS: Final = 6
-"""Most words with digits in a message; one with more says nothing, since it would list every possible answer."""
+"""Most different words with digits that an agent says in an episode with one request, beyond what the user knows."""
+_FURTHER: Final = 2
+"""How many more it may say for each further request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +96,33 @@ class DeskTask:
         """What the user wants, in one line."""
         return " ".join(self.wants)
 
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """Words with digits that the user knows or says, which an agent may repeat."""
+        texts = [*self.wants, self.demand.sentence]
+        texts += [value for fact in self.facts for value in (fact.said(), fact.value, fact.wrong)]
+        return frozenset(numbers(" ".join(texts)))
+
+    @property
+    def most_numbers(self) -> int:
+        """Most different words with digits that the agent may say, besides `known`."""
+        return MOST_NUMBERS + _FURTHER * (len(self.wants) - 1)
+
+
+def numbers(message: str) -> set[str]:
+    """Return the different words with digits of a message.
+
+    >>> sorted(numbers("On 2026-03-31 at 09:00 it costs $12.50, not $12.50 more."))
+    ['$12.50', '09:00', '2026-03-31']
+    """
+    return {word for word in _WORD.findall(message.lower()) if any(map(str.isdigit, word))}
+
 
 def says(message: str, texts: Sequence[str]) -> list[bool]:
     """Return for each text whether a message says it: its words in their order; a date, time or amount is one word.
 
     >>> says("It is due on 2026-03-31, and costs $12.50.", ["2026-03-31", "$12.50", "31", "$12"])
     [True, True, False, False]
-    >>> says("$1 or $2 or $3 or $4 or $5 or $6 or $7", ["$3"])
-    [False]
     """
-    spoken = _WORD.findall(message.lower())
-    if sum(any(map(str.isdigit, word)) for word in spoken) > MOST_NUMBERS:
-        return [False] * len(texts)
-    words = f" {' '.join(spoken)} "
+    words = f" {' '.join(_WORD.findall(message.lower()))} "
     return [f" {' '.join(_WORD.findall(text.lower()))} " in words for text in texts]

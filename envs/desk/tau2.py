@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,10 @@ from turncredit.tools.functions import Call
 __all__ = ["Tau2Action", "Tau2Domain", "Tau2Score", "Tau2Task", "databases_match", "read_tau2", "score_tau2"]
 
 _POLICIES: Final = ("policy.md", "main_policy.md")
+_PROMPTS: Final = "prompts"
+_COMPONENTS: Final = ("policy_header", "additional_instructions")
+"""Parts of the policy of a domain that has one for each way to search its documents; all of its prompts have them."""
+_COMPONENT: Final = re.compile(r"\{\{component:(\w+)\}\}")
 _DATABASES: Final = ("db.json", "db.toml")
 
 
@@ -67,6 +72,7 @@ class Tau2Task:
         assertions: what a model judges, in words.
         basis: the parts that the reward is the product of: "DB", "COMMUNICATE", "ACTION", "ENV_ASSERTION",
             "NL_ASSERTION".
+        checks: assertions about the database, which the tools judge.
     """
 
     id: str
@@ -75,6 +81,7 @@ class Tau2Task:
     communicate: tuple[str, ...]
     assertions: tuple[str, ...]
     basis: tuple[str, ...]
+    checks: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,22 +142,24 @@ class Tau2Score:
     reward: float | None
 
 
-def read_tau2(folder: str | os.PathLike[str], *, tasks: str = "tasks.json") -> Tau2Domain:
+def read_tau2(folder: str | os.PathLike[str], *, tasks: str = "tasks.json", prompt: str | None = None) -> Tau2Domain:
     """Return the domain in a folder of tau2-bench's data.
 
     Args:
         folder: such as tau2-bench/data/tau2/domains/airline.
-        tasks: name of the file of tasks, such as "tasks_small.json".
+        tasks: name of the file of tasks, such as "tasks_small.json", or of a folder with a file for each.
+        prompt: name of one of the domain's prompts, such as "classic_rag_llm", whose text is the policy; None: the
+            policy, or what all prompts of the domain say.
 
     Raises:
         EnvError: a file is missing or is not as published.
     """
     path = Path(folder)
     try:
-        policy = read_text(_first(path, _POLICIES))
+        policy = _policy(path, prompt)
         file = _first(path, _DATABASES)
         database = read_toml(file) if file.suffix == ".toml" else read_json(file)
-        entries = read_json(path / tasks)
+        entries = _entries(path, tasks)
         splits = read_json(path / "split_tasks.json") if (path / "split_tasks.json").exists() else {}
     except (InputError, OSError) as error:
         raise EnvError(f"{path} is no domain of tau2-bench: {error}") from error
@@ -158,6 +167,30 @@ def read_tau2(folder: str | os.PathLike[str], *, tasks: str = "tasks.json") -> T
         raise EnvError(f"{path} is no domain of tau2-bench: {tasks} must hold a list, and the other files objects")
     read = tuple(_task(entry, f"{path / tasks}, entry {number}") for number, entry in enumerate(entries, start=1))
     return Tau2Domain(path.name, policy, database, read, {name: tuple(map(str, ids)) for name, ids in splits.items()})
+
+
+def _policy(path: Path, prompt: str | None) -> str:
+    """Return the policy of a domain: its file, or one of its prompts with their components."""
+    components = path / _PROMPTS / "components"
+    if prompt is not None:
+        file = path / _PROMPTS / f"{prompt}.md"
+        if not file.is_file():
+            names = sorted(other.stem for other in (path / _PROMPTS).glob("*.md"))
+            raise EnvError(f"{path} has no prompt {prompt!r}{suggest(prompt, names)}")
+        return _COMPONENT.sub(lambda match: read_text(components / f"{match[1]}.md").strip(), read_text(file))
+    if not any((path / name).is_file() for name in _POLICIES):
+        files = [file for name in _COMPONENTS if (file := components / f"{name}.md").is_file()]
+        if files:
+            return "\n\n".join(read_text(file).strip() for file in files)
+    return read_text(_first(path, _POLICIES))
+
+
+def _entries(path: Path, tasks: str) -> object:
+    """Return the entries of a file of tasks, or of the files of a folder."""
+    folder = path / Path(tasks).stem
+    if (path / tasks).is_file() or not folder.is_dir():
+        return read_json(path / tasks)
+    return [read_json(file) for file in sorted(folder.glob("*.json"))]
 
 
 def _first(path: Path, names: Sequence[str]) -> Path:
@@ -189,6 +222,7 @@ def _read_task(
         communicate=tuple(map(str, criteria.get("communicate_info") or ())),
         assertions=tuple(map(str, criteria.get("nl_assertions") or ())),
         basis=tuple(map(str, criteria.get("reward_basis") or ("DB", "COMMUNICATE"))),
+        checks=tuple(dict(check) for check in criteria.get("env_assertions") or ()),
     )
 
 
@@ -228,7 +262,8 @@ def score_tau2(
 ) -> Tau2Score:
     """Return what an agent earns.
 
-    A text counts as said if a message contains it, in any case, without the commas of the message.
+    A text counts as said if a message contains it, in any case, without the commas of the message. A part of the reward
+    with nothing to judge, such as assertions where the task has none, is 1.
 
     Args:
         task: the task.
@@ -244,7 +279,13 @@ def score_tau2(
         for call, action in zip(calls, task.actions, strict=False)
     )
     right = database if database is not None else (True if same else None)
-    parts = {"DB": right, "COMMUNICATE": all(communicated), "ACTION": all(actions)}
+    parts = {
+        "DB": right,
+        "COMMUNICATE": all(communicated),
+        "ACTION": all(actions),
+        "ENV_ASSERTION": None if task.checks else True,
+        "NL_ASSERTION": None if task.assertions else True,
+    }
     values = [parts.get(name) for name in task.basis]
     unjudged = tuple(name for name in task.basis if parts.get(name) is None)
     reward = 0.0 if False in values else None if unjudged else 1.0

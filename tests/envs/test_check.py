@@ -45,7 +45,7 @@ def run(code: str) -> None:
 
 def test_a_sound_environment_keeps_every_rule():
     report = check_env(ID, effort=SMALL, play_expert=play_expert)
-    assert outcomes(report, "skipped") == {"twice", "attacker"}, str(report)
+    assert outcomes(report, "skipped") == {"copy", "splits", "twice", "attacker"}, str(report)
     assert outcomes(report, "ok") | outcomes(report, "skipped") == set(rules())
     assert report.verdicts() == {"runtime": "pass", "semantic": "pass", "adversarial": "pass"}
 
@@ -69,7 +69,7 @@ def test_the_script_shows_the_fault_and_is_silent_without_it(broken: type[Corrid
 
 
 def test_every_rule_has_an_environment_that_breaks_it():
-    rare = {"speed", "limit", "forks", "deterministic"}
+    rare = {"speed", "limit", "forks", "deterministic", "render"}  # toys.leaky has one for the last
     assert set(rules("runtime")) - set(BROKEN.values()) == rare
 
 
@@ -113,7 +113,15 @@ class Knows(CountsTurns):
 def test_keys_with_knowledge_may_differ_where_the_world_does_not():
     report = check_env(Knows, tasks=2, effort=SMALL, play_expert=play_expert)
     assert report.ok
-    assert outcomes(report, "skipped") == {"limit", "snapshot", "state-different", "twice", "attacker"}
+    assert outcomes(report, "skipped") == {
+        "limit",
+        "snapshot",
+        "state-different",
+        "copy",
+        "splits",
+        "twice",
+        "attacker",
+    }
 
 
 def test_keys_with_undeclared_knowledge_are_told_how_to_declare_it():
@@ -242,10 +250,11 @@ def test_what_a_stranger_does_not_offer_is_skipped_with_the_reason():
         "state-different": "state",
         "snapshot": "snapshot",
         "expert": "plan",
+        "splits": "split",
         "twice": "no reward",
         "attacker": "attacker",
     }
-    assert outcomes(report, "warned") <= {"oracle", "seeds", "random"}
+    assert outcomes(report, "warned") <= {"oracle", "seeds", "random", "ends"}
     assert outcomes(report, "skipped") == set(missing)
     for rule, word in missing.items():
         assert word in report[rule].detail

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import turncredit.envs
-from turncredit.envs import UnknownOption, UnknownTask, check_env
+from turncredit.envs import EnvError, UnknownOption, UnknownTask, check_env
 from turncredit.envs.adapters.opponents import opponent
 
 pytestmark = pytest.mark.frameworks
@@ -167,6 +167,41 @@ def test_wrong_arguments_say_what_is_wanted(make: Any, package: str, arguments: 
 def test_an_opponent_without_listed_moves_is_refused_with_advice():
     with pytest.raises(UnknownOption, match="name a function: opponent=module:function"):
         opponent("random")("What do you say?", [], np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("who", ["random", "first"])
+def test_a_game_that_lists_other_moves_than_the_allowed_ones_is_refused_at_once(who: str):
+    need("textarena")
+    with pytest.raises(UnknownOption, match=r"Nim-v0 lists .* not allowed.*opponent=module:function"):
+        TEXTARENA(game="Nim-v0", opponent=who)
+
+
+def test_the_opponent_of_a_card_game_makes_moves_that_are_allowed():
+    need("textarena")
+    env = TEXTARENA(game="KuhnPoker-v0", opponent="random")
+    for number in range(24):
+        answers = play(env, f"train/{number}", lambda text, info: text.rpartition("actions are: ")[2].split("'")[1])
+        text = "\n".join(answer[0] for answer in answers)
+        assert "Action must be" not in text
+        assert "wins pot" in text or "has folded" in text
+
+
+def takes_all(observation: str, actions: Any, random: np.random.Generator) -> str:
+    """Takes the only pile, or half of the times the first object of it."""
+    return "[0 2]" if random.random() < 0.5 else "[0 1]"
+
+
+def test_a_game_that_the_opponent_ends_with_the_first_move_is_drawn_again():
+    need("textarena")
+    env = TEXTARENA(game="Nim-v0", opponent=takes_all, seat=1, options={"piles": [2]})
+    for number in range(12):
+        starts = [env.reset(seed=0, options={"task": f"train/{number}"})[0] for _ in range(2)]
+        assert starts[0] == starts[1]
+        assert "pile 0: 1" in starts[0]
+        assert env.step("[0 1]")[4]["won"]
+    hopeless = TEXTARENA(game="Nim-v0", opponent=takes_all, seat=1, options={"piles": [1]})
+    with pytest.raises(EnvError, match="over before the agent's first move"):
+        hopeless.reset(seed=0)
 
 
 @pytest.mark.parametrize(

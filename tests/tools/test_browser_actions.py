@@ -43,12 +43,12 @@ def test_actions_are_parsed(text: str, action: BrowserAction) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("go left", ["kind[arguments]", "click[e3]", "wait[]"]),
+        ("go left", ["kind[arguments]", "click[ELEMENT]", "move[X, Y]", "wait[]"]),
         ("clik[e3]", ["clik", "did you mean 'click'"]),
         ("fly[e3]", ["fly", "click, type"]),
         ("click[Buy Now]", ["such as e3", "Buy Now"]),
         ("click[]", ["such as e3"]),
-        ("type[e5]", ["type[e3, words]", "comma"]),
+        ("type[e5]", ["type[ELEMENT, words]", "comma"]),
         ("select[e5, ]", ["option"]),
         ("press[Entr]", ["Entr", "did you mean 'Enter'"]),
         ("press[Cntrl+a]", ["Cntrl", "did you mean 'Control'"]),

@@ -79,6 +79,12 @@ class ActionKind:
     effect: str
     parse: Callable[[str], BrowserAction | InvalidAction]
 
+    @property
+    def form(self) -> str:
+        """The example with placeholders: which elements there are and how far points go depends on the page."""
+        numbers = iter(("X", "Y", "X2", "Y2"))
+        return re.sub(r"\d{2,}", lambda match: next(numbers), self.example.replace("[e3", "[ELEMENT"))
+
 
 def parse(text: str) -> BrowserAction | InvalidAction:
     """Parse an action; never raises for a str.
@@ -96,8 +102,8 @@ def parse(text: str) -> BrowserAction | InvalidAction:
         return InvalidAction("the action contains lone surrogates, which are not valid text")
     match = _SHAPE.fullmatch(text)
     if match is None:
-        examples = ", ".join(kind.example for kind in ACTION_KINDS.values())
-        return InvalidAction(f"an action has the form kind[arguments], got {_short(text)}; choose one of: {examples}")
+        forms = ", ".join(kind.form for kind in ACTION_KINDS.values())
+        return InvalidAction(f"an action has the form kind[arguments], got {_short(text)}; choose one of: {forms}")
     kind = ACTION_KINDS.get(match[1].lower())
     if kind is None:
         return InvalidAction(f"unknown action {_short(match[1])}{suggest(match[1][:60], ACTION_KINDS)}")
@@ -132,13 +138,15 @@ def _click(text: str) -> BrowserAction | InvalidAction:
     return BrowserAction("click", ref) if isinstance(ref, str) else ref
 
 
-def _at_points(kind: str, count: int, example: str) -> Callable[[str], BrowserAction | InvalidAction]:
+def _at_points(kind: str, count: int) -> Callable[[str], BrowserAction | InvalidAction]:
     """Return a parser of points."""
 
     def parse_points(text: str) -> BrowserAction | InvalidAction:
         if len(points := _points(text)) == count:
             return BrowserAction(kind, points=points)
-        return InvalidAction(f"{kind}[...] needs whole numbers, as in {example}, got {_short(text.strip())}")
+        return InvalidAction(
+            f"{kind}[...] needs {2 * count} whole numbers, X and Y of each point, got {_short(text.strip())}"
+        )
 
     return parse_points
 
@@ -154,7 +162,7 @@ def _with_words(kind: str, argument: str) -> Callable[[str], BrowserAction | Inv
         head, comma, words = text.partition(",")
         if not comma:
             return InvalidAction(
-                f"{kind}[...] has the form {kind}[e3, {argument}]; the comma is missing in {_short(text)}"
+                f"{kind}[...] has the form {kind}[ELEMENT, {argument}]; the comma is missing in {_short(text)}"
             )
         ref = _element(head, f"{kind}[...]")
         return BrowserAction(kind, ref, words.removeprefix(" ")) if isinstance(ref, str) else ref
@@ -194,7 +202,7 @@ def _scroll(text: str) -> BrowserAction | InvalidAction:
     head, comma, following = text.rpartition(",")
     direction = following.strip().lower()
     if direction not in _DIRECTIONS:
-        return InvalidAction(f"scroll needs down or up, as in scroll[down] or scroll[e3, up], got {_short(text)}")
+        return InvalidAction(f"scroll needs down or up, alone or after an element and a comma, got {_short(text)}")
     if len(points := _points(head)) == 1:
         return BrowserAction("scroll", "", direction, points)
     ref = _element(head, "scroll[..., down]") if comma else ""
@@ -222,7 +230,7 @@ ACTION_KINDS: Final[dict[str, ActionKind]] = {
         ),
         ActionKind("write", "write[words]", "type words into the focus", _write),
         *(
-            ActionKind(kind, example, effect, _at_points(kind, count, example))
+            ActionKind(kind, example, effect, _at_points(kind, count))
             for kind, count, example, effect in (
                 ("double_click", 1, "double_click[120, 85]", "click twice on a point"),
                 ("move", 1, "move[120, 85]", "move the mouse to a point"),

@@ -31,6 +31,10 @@ _STOPPING: Final = 3.0  # seconds in which programs must stop when the host uses
 _SESSION_CPU: Final = 100  # CPU time of a session, as a multiple of that of one call
 
 
+FIRST_TIME: Final = 1_704_067_200
+"""Time of the directories of a box that was filled again: 2024-01-01 00:00:00 UTC."""
+
+
 @dataclass(frozen=True)
 class LocalConfig:
     """How boxes are created on this machine.
@@ -283,6 +287,6 @@ def _reset(parent: int, name: str, *, empty: bool) -> None:
                 untrusted_trees.clear(fd)
             finally:
                 os.close(fd)
-        os.utime(path)
+        os.utime(path, (FIRST_TIME, FIRST_TIME))  # the same in every box, so that its programs see the same
     finally:
         os.close(held)

@@ -179,6 +179,7 @@ def replace_tree(root: int, entries: Sequence[FileEntry], owner: int) -> None:
                 *folders, name = entry.path.split("/")
                 with files.open_directory(root, folders, entry.path) as fd, files.pinned(name, fd) as held:
                     files.change_mode(held, entry.mode)
+                    os.utime(f"/proc/self/fd/{held}", (entry.mtime, entry.mtime))
     except (OSError, BadPath, BoxFull) as error:
         raise TreeChanged(f"the files of the box cannot be replaced: {error}") from error
 

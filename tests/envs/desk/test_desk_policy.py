@@ -223,8 +223,7 @@ def test_appointments_are_told_moved_and_cancelled() -> None:
         ("on 2026-03-31 at 09:00", "2026-03-31 09:00", False),
         ("on 2026-03-31 09:00", "2026-03-31 09:00", True),
         ("The copy c-12345 is in.", "C-12345", True),
-        ("1 2 3 4 5 6", "6", True),
-        ("1 2 3 4 5 6 7", "6", False),
+        ("1 2 3 4 5 6 7", "6", True),
     ],
 )
 def test_what_is_said_is_read_by_words(message: str, text: str, said: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from turncredit.envs.desk import QUALITIES, DeskEnv, DeskUser, UserReply, UserScene
+from turncredit.envs.desk.domain import as_json
 from turncredit.envs.desk.generator import generate
 from turncredit.envs.desk.task import DeskTask
 from turncredit.envs.desk.users import make_user
@@ -89,8 +90,7 @@ def test_what_is_demanded_changes_the_database() -> None:
             env.reset(seed=0, options={"task": f"{domain}/train/tiny/{number:06d}"})
             demand = env.episode.task.demand.action
             env.episode.desk.run(demand)
-            env.episode._database = ""
-            assert env.episode.database != env.episode.task.before
+            assert as_json(env.episode.desk.data) != env.episode.task.before
 
 
 def test_the_user_of_the_repair_shop_works_on_the_device() -> None:

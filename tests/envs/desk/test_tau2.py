@@ -97,6 +97,49 @@ def test_calls_and_messages_are_scored(folder: Path) -> None:
     assert (kind.database, kind.unjudged, kind.reward) == (True, ("NL_ASSERTION",), None)
 
 
+BASIS = ["DB", "COMMUNICATE", "ACTION", "ENV_ASSERTION", "NL_ASSERTION"]
+
+
+@pytest.mark.parametrize("basis", [BASIS, *([name] for name in BASIS)], ids=str)
+@pytest.mark.parametrize(
+    ("criteria", "needs"),
+    [
+        ({}, ()),
+        ({"nl_assertions": ["Was kind."]}, ("NL_ASSERTION",)),
+        ({"env_assertions": [{"func_name": "is_open"}]}, ("ENV_ASSERTION",)),
+    ],
+)
+def test_a_part_with_nothing_to_judge_is_one(
+    folder: Path, basis: list[str], criteria: dict[str, Any], needs: tuple[str, ...]
+) -> None:
+    entry = {"id": "5", "user_scenario": SCENARIO, "evaluation_criteria": {"reward_basis": basis, **criteria}}
+    (folder / "tasks.json").write_text(json.dumps([entry]))
+    score = score_tau2(read_tau2(folder).task("5"), [], [])
+    expected = tuple(name for name in basis if name in needs)
+    assert (score.unjudged, score.reward) == (expected, None if expected else 1.0)
+
+
+def test_a_policy_in_components_and_tasks_in_files(folder: Path) -> None:
+    components = folder / "prompts/components"
+    components.mkdir(parents=True)
+    (folder / "policy.md").unlink()
+    (folder / "tasks.json").unlink()
+    (folder / "tasks").mkdir()
+    for number, task in enumerate(TASKS):
+        (folder / f"tasks/task_{number}.json").write_text(json.dumps(task))
+    (components / "policy_header.md").write_text("Be kind.\n")
+    (components / "additional_instructions.md").write_text("Be brief.")
+    (folder / "prompts/classic.md").write_text("{{component:policy_header}}\n\nSearch first.\n")
+    domain = read_tau2(folder)
+    assert (domain.policy, [task.id for task in domain.tasks]) == ("Be kind.\n\nBe brief.", ["0", "1"])
+    assert read_tau2(folder, prompt="classic").policy == "Be kind.\n\nSearch first.\n"
+    with pytest.raises(EnvError, match="has no prompt 'clasic'; did you mean 'classic'"):
+        read_tau2(folder, prompt="clasic")
+    (components / "policy_header.md").unlink()
+    with pytest.raises(EnvError, match="policy_header"):
+        read_tau2(folder, prompt="classic")
+
+
 @pytest.mark.parametrize(
     ("arguments", "compared", "matches"),
     [
