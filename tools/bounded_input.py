@@ -20,9 +20,10 @@ import tomllib
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import partial
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from turncredit.installation import needs
 from turncredit.tools.visible_text import encodable_values
@@ -68,7 +69,7 @@ class InputError(ValueError):
     """What came from outside is damaged, or larger or deeper than allowed; the message is one sentence."""
 
 
-def open_file(path: str | Path) -> BinaryIO:
+def open_file(path: str | Path) -> BufferedReader:
     """Return a file that is open for reading; the one door through which files of users and of runs are opened.
 
     A pipe in a folder would hold its reader until somebody writes into it, so it is not waited for. What lies in
