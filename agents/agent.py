@@ -16,6 +16,7 @@ from turncredit.agents.annealing import Annealing, annealed
 from turncredit.agents.errors import AgentError, PromptError, look_up
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.models.tokenization import Tokenizer
+from turncredit.agents.prompts.answer_form import PLAIN_FORM
 from turncredit.agents.prompts.chat_template import ChatTemplate
 from turncredit.agents.prompts.parsing import PARSERS, Parsed, Parser, without_stop
 from turncredit.agents.prompts.prompt import PROMPTS, Conversation, PromptBuilder
@@ -99,6 +100,11 @@ class Agent:
         if self.chat is not None and getattr(self.chat, "chat_template", None):
             system = bool(self.prompt.template.system)
             template = ChatTemplate(self.chat, system=system, appends=self.prompt.appends, options=self.chat_options)
+            if template.ends_unseen and not self.stop:
+                raise PromptError(
+                    "the chat template of this tokenizer writes nothing after an answer by which its end could be "
+                    'known; set agent.stop, such as ["\\n"], or agent.chat to false'
+                )
             object.__setattr__(self, "chat_template", template)
         elif self.chat is not None and self.chat_options:
             raise PromptError(
@@ -146,8 +152,16 @@ class Agent:
         return cls(**_fields({**whole, **options}), parts=different)
 
     def parse(self, text: str) -> Parsed:
-        """Return the action in an answer, or why there is none; a stop string that ended it belongs to no action."""
-        return self._parser.read(without_stop(text, self.stop))
+        """Return the action in an answer, or why there is none.
+
+        A stop string that ended it belongs to no action, and a thought that was not closed is none, whether the answer
+        or the prompt opened it.
+        """
+        form = PLAIN_FORM if self.chat_template is None else self.chat_template.form
+        shown = form.shown(without_stop(text, self.stop), self._parser.reads_reasoning)
+        if shown.lstrip().startswith("<think>") and "</think>" not in shown:
+            return Parsed(None, "there was no </think>")
+        return self._parser.read(shown)
 
     def answer_text(self, text: str, reasoning: str, max_chars: int | None = None) -> str:
         """Return an answer as one text: with the reasoning before it, if its parser reads reasoning.

@@ -55,7 +55,8 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         state: returns data that determine everything that can follow, given the world; None for the calls so far.
         plan: returns the calls that solve the task from the current state, including `answer`, given the world; None if
             there is no plan.
-        form: format of calls: "tags", "hermes", "openai", "llama" or "mistral"; None: "hermes" if native, else "tags".
+        form: format of calls: "tags", "hermes", "openai", "llama", "mistral" or "harmony"; None: "hermes" if native,
+            else "tags".
         native: whether the chat template of the model describes the tools, so that the first observation is the task
             alone, ``info["tools"]`` has the schemas after a reset, and results are plain text; ``info["results"]`` has
             them one by one, in every format. The format is then the one that the template teaches ("hermes" for Qwen

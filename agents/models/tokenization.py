@@ -50,10 +50,12 @@ class AnswerEnd:
         text: as the template writes it, such as "<|im_end|>".
         token: its id if it is one special token; None: it is a text of several tokens, which many sequences of ids
             spell.
+        gap: what the template writes between the text of an answer and its end.
     """
 
     text: str
     token: int | None = None
+    gap: str = ""
 
     @property
     def stop(self) -> tuple[str, ...]:
@@ -137,26 +139,58 @@ class TokenCodec:
             end: how a chat template ends answers; None: with the tokenizer's end token, if it has one.
         """
         if end is not None and end.token is None:
-            return self.encode(text + end.text, ((0, len(text)),))
+            return self.encode(f"{text}{end.gap}{end.text}", ((0, len(text)),))
         ids, last = self.encode(text, ((0, len(text)),)), self.eos if end is None else end.token
         return ids if last is None else (*ids, last)
 
-    def answer_end(self, followed: str, closed: str) -> AnswerEnd | None:
+    def answer_end(self, followed: str, closed: str, *, generates: bool = True) -> AnswerEnd | None:
         """Return how a chat template ends an answer; None if it writes nothing there that could be recognized.
 
-        It is the special token that follows the answer, or else the line of text that follows both the last answer of
-        a conversation and those before.
+        It is the last of the special tokens that follow every answer at once, whatever comes next: the others may stand
+        within an answer. If the last answer of a conversation ends with another token than those before, the last one
+        does what the model does. Without special tokens it is the line of text that follows both, or else the line
+        that begins the next message.
 
         Args:
             followed: what the template writes between an answer and the next message.
             closed: what it writes after an answer that nothing follows.
+            generates: whether `closed` is without the beginning of another answer.
         """
-        followed = followed.lstrip()
-        match = self._find.match(followed)
-        if match is not None:
-            return AnswerEnd(match.group(), self._special[match.group()])
+        history, last = self._leading(followed), self._leading(closed)
+        names = ([name for _, name in history], [name for _, name in last])
+        shared = next((at for at, (a, b) in enumerate(zip(*names, strict=False)) if a != b), min(map(len, names)))
+        if last and generates:
+            start, name = last[max(shared, 1) - 1]
+            return AnswerEnd(name, self._special[name], closed[:start])
+        if history or last:
+            (start, name), text = (history[0], followed) if history else (last[0], closed)
+            return AnswerEnd(name, self._special[name], text[:start])
         line = closed.strip().partition("\n")[0].rstrip()
-        return AnswerEnd(line) if line and followed.startswith(line) else None
+        if line and followed.lstrip().startswith(line):
+            return AnswerEnd(line, gap=closed[: closed.index(line)])
+        line = followed.strip().partition("\n")[0].rstrip()
+        space = followed[: len(followed) - len(followed.lstrip())]
+        return AnswerEnd(space[-1:] + line, gap=space[:-1]) if line else None
+
+    def special_in(self, text: str) -> list[tuple[int, str]]:
+        """Return the special tokens in a text and where they begin."""
+        return [(match.start(), match.group()) for match in self._find.finditer(text)]
+
+    def first_special(self, text: str) -> int | None:
+        """Return the id of the special token that a text begins with; None without one."""
+        match = self._find.match(text)
+        return None if match is None else self._special[match.group()]
+
+    def _leading(self, text: str) -> list[tuple[int, str]]:
+        """Return the special tokens that a text begins with, apart from white space, and where they begin."""
+        tokens: list[tuple[int, str]] = []
+        at = 0
+        for start, name in self.special_in(text):
+            if text[at:start].strip():
+                break
+            tokens.append((start, name))
+            at = start + len(name)
+        return tokens
 
     def is_special(self, token: int) -> bool:
         """Whether an id is that of a special token."""
@@ -228,7 +262,7 @@ def answer_text(decode: Decode, ids: Sequence[int], ends: frozenset[int], end: A
     """
     last = ends if end is None else ends | end.tokens
     text = decode(ids[:-1] if ids and ids[-1] in last else ids)
-    return text if end is None or end.token is not None else text.partition(end.text)[0]
+    return text if end is None or end.token is not None else text.partition(end.text)[0].removesuffix(end.gap)
 
 
 def exact_decoder(tokenizer: Tokenizer) -> Decode:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, TypeVar, cast
 
@@ -27,6 +27,7 @@ from turncredit.agents.errors import PromptError
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
 from turncredit.agents.models.trusted_text import PromptText
+from turncredit.agents.prompts.template_reading import TOOL_NAME, USERS, Reading, TemplateReader, message
 from turncredit.agents.vision.image_reader import reader_of
 from turncredit.processes.bounded_fork import LimitExceeded, call_bounded
 
@@ -47,21 +48,10 @@ T = TypeVar("T")
 Schema = JsonObject
 """The JSON schema of a function, as in the OpenAI API: {"type": "function", "function": {"name": ..., ...}}."""
 
-_USERS = ("user-alpha", "user-beta", "user-gamma")
-_ANSWERS = ("answer-alpha", "answer-beta")
 _NONE = (PromptText(""), PromptText(""))
-_SYSTEM, _THOUGHT = "system-alpha", "thought-alpha"
-_REWRITES = (
-    "the chat template of this tokenizer rewrites earlier turns, so a later prompt does not extend what was sampled; "
-    "set agent.prompt to 'window', or use a tokenizer without this chat template"
-)
-_DROPS = (
-    "the chat template of this tokenizer drops the thinking of earlier turns, so a later prompt does not extend what "
-    "was sampled; set agent.prompt to 'window', or agent.chat to {keep_history = true} to leave it in the prompts"
-)
 _TOOL: Schema = {
     "type": "function",
-    "function": {"name": "tool_alpha", "description": "d", "parameters": {"type": "object", "properties": {}}},
+    "function": {"name": TOOL_NAME, "description": "d", "parameters": {"type": "object", "properties": {}}},
 }
 
 
@@ -98,18 +88,26 @@ class ChatTemplate:
         self.date = _day(self._arguments.pop(DATE, None))
         """What the template takes for today, if it reads the clock (see `reads_clock`)."""
         self._firsts: dict[str, list[str]] = {}
-        self._fold = False
-        self._before = self._after = ""
-        self._as_json = False
-        self._joint = "\n"
+        self._codec = codec_of(tokenizer)
         reader = reader_of(tokenizer)
         self._marker = "" if reader is None else reader.marker
-        read = _bounded(lambda: self._read(appends))
-        self._fold, self._before, self._after, self._joint, self._as_json, followed, closed, self.image = read
-        self.end: AnswerEnd | None = codec_of(tokenizer).answer_end(followed, closed)
+        self._read = _bounded(lambda: self._reading(appends))
+        self.image = self._read.image
+        """What it writes before and after the user's text for an image."""
+        ending = self._read.followed, self._read.closed
+        self.end: AnswerEnd | None = self._codec.answer_end(*ending, generates=self._read.generates)
         """What the template writes at the end of an answer; None if there is nothing that could be recognized."""
+        self.ends_unseen = self.end is None and bool(self._read.closed) and not "".join(ending).strip()
+        """Whether nothing but white space follows an answer, so that nobody could know where one ends."""
+        frame = (self._read.form.around[0], "" if self.end is None else self.end.gap.strip())
+        self.form = replace(self._read.form, around=frame if frame[0] else ("", ""))
+        """How answers are written, for parsers."""
+        self._before = self._read.before
         if self.end is not None:
-            self._before = self._before.lstrip()
+            start = self._before.find(self.end.text)
+            self._before = self._before[start:] if start >= 0 else self._before.lstrip()
+        self.history_end: int | None = self._codec.first_special(self._before) if self._ends_otherwise() else None
+        """The token that stands after an answer of the history, where a sampled one ends with another token."""
 
     def first(self, system: str, user: PromptText, images: tuple[PromptText, PromptText] = _NONE) -> PromptText:
         """Return the text from the start of the conversation to the first answer.
@@ -131,7 +129,11 @@ class ChatTemplate:
         return PromptText.joined([parts[0], *(piece for part in parts[1:] for piece in (user, part))])
 
     def between(
-        self, user: PromptText, results: Sequence[str] = (), images: tuple[PromptText, PromptText] = _NONE
+        self,
+        user: PromptText,
+        results: Sequence[str] = (),
+        images: tuple[PromptText, PromptText] = _NONE,
+        answer: str = "",
     ) -> PromptText:
         """Return the text from the end of one answer to the start of the next.
 
@@ -140,86 +142,44 @@ class ChatTemplate:
             results: results of the calls in the answer; a template that describes tools writes each of them in a
                 message of its own, in place of the user's.
             images: what stands before and after the message for its images.
+            answer: text of the answer, whose calls some templates name beside their results.
         """
         parts = [PromptText.of(result) for result in results] if self._tools and results else [user.strip()]
-        if self._as_json:
+        if self._read.as_json:
             parts = [PromptText.of(json.dumps(part.text, ensure_ascii=False)[1:-1]) for part in parts]
-        message = images[0] + PromptText.joined(parts, self._joint) + images[1]
-        return PromptText.joined((PromptText(self._before), message, PromptText(self._after)))
+        pieces = [images[0]]
+        for number, part in enumerate(parts):
+            pieces += [PromptText(self._named(self._read.joint, answer, number))] if number else []
+            pieces.append(part)
+        pieces.append(images[1])
+        before = self._named(self._before, answer, 0)
+        return PromptText.joined((PromptText(before), *pieces, PromptText(self._read.after)))
+
+    def _named(self, text: str, answer: str, number: int) -> str:
+        """Return a text of the template with the name or id of a call of an answer, or of its last call."""
+        for names in self._read.names:
+            calls = names.of(answer) or [names.without_call(self._tools)]
+            text = text.replace(names.placeholder, calls[min(number, len(calls) - 1)])
+        return text
+
+    def _ends_otherwise(self) -> bool:
+        """Return whether answers of the history end with another token than the one that was sampled."""
+        return self.end is not None and self.end.token is not None and not self._before.startswith(self.end.text)
 
     def _first(self, system: str) -> list[str]:
         """Return what the template writes around the first message of the user, wherever that stands."""
-        user = _USERS[0]
-        if self._fold:
-            return self._render(_message("user", f"{system.strip()}\n\n{user}")).split(user)
-        head = _message("system", system.strip()) if system else []
-        return self._render(head + _message("user", user)).split(user)
+        user = USERS[0]
+        if self._read.fold:
+            return self._render(message("user", f"{system.strip()}\n\n{user}")).split(user)
+        head = message("system", system.strip()) if system else []
+        return self._render(head + message("user", user)).split(user)
 
-    def _read(self, appends: bool) -> tuple[bool, str, str, str, bool, str, str, tuple[str, str]]:
-        """Return all that is known of a template: its attributes, and what follows an answer and the last answer."""
+    def _reading(self, appends: bool) -> Reading:
+        """Return all that is known of the template."""
         self._check_arguments()
-        self._fold = self._system and not self._accepts_system()
-        if appends:
-            self._read_turns()
-        followed = self._before if appends else self._after_an_answer(_USERS[1])
-        attributes = (self._fold, self._before, self._after, self._joint, self._as_json)
-        return *attributes, followed, self._after_an_answer(), self._read_image() if self._marker else ("", "")
-
-    def _read_image(self) -> tuple[str, str]:
-        """Return what the template writes before and after the user's text for an image that follows it.
-
-        Raises:
-            PromptError: it writes something else as well, or two images in another way than one.
-        """
-        begin, _, end = self._render(_message("user", _USERS[0])).partition(_USERS[0])
-        text, image = {"type": "text", "text": _USERS[0]}, {"type": "image"}
-        messages = [[{"role": "user", "content": [text, *[image] * count]}] for count in (1, 2)]
-        single, double = (self._render(message, plain=False) for message in messages)
-        before, _, after = single.removeprefix(begin).removesuffix(end).partition(_USERS[0])
-        forms = [f"{begin}{before * count}{_USERS[0]}{after * count}{end}" for count in (1, 2)]
-        if [single, double] != forms or (before + after).count(self._marker) != 1:
-            raise PromptError(
-                "the chat template of this tokenizer does more with images than to put them before or after the text, "
-                "so prompts with images cannot be built exactly; set agent.chat to false"
-            )
-        return before, after
-
-    def _read_turns(self) -> None:
-        """Read what stands between the turns of a conversation."""
-        head = _message("system", _SYSTEM) if self._system and not self._fold else []
-        base = head + _message("user", _USERS[0])
-        once = self._render([*base, *self._reply(0)])
-        history, _, ending = once.partition(_ANSWERS[0])
-        self._before, separator, self._after = ending.partition(_USERS[1])
-        drops = _loses_thinking(self._render(base), history)
-        twice = self._render([*base, *self._reply(0), *self._reply(1)])
-        history, _, ending = twice.partition(_ANSWERS[1])
-        _loses_thinking(once, history)
-        if not separator or ending.strip() != f"{self._before}{_USERS[2]}{self._after}".strip():
-            raise PromptError(_REWRITES)
-        thought = self._render([*base, *self._reply(0, f"<think>\n{_THOUGHT}\n</think>\n\n")])
-        if (drops or _THOUGHT not in thought) and not self._keep:
-            raise PromptError(_DROPS)
-        quoted = self._render([*base, *self._reply(0, after='"')])
-        self._as_json = f'{_USERS[1]}\\"' in quoted
-        if self._tools:
-            two = self._render([*base, *self._reply(0), *_message("tool", _USERS[2])])
-            self._joint = two.partition(_USERS[1])[2].partition(_USERS[2])[0] or self._joint
-
-    def _after_an_answer(self, following: str = "") -> str:
-        """Return what the template writes after an answer: up to the message that follows, or to the end."""
-        answer = self._reply(0) if following else self._reply(0)[:1]
-        try:
-            rendered = self._render([*_message("user", _USERS[0]), *answer], prompt=bool(following))
-        except PromptError:  # a template for one question has no answers in the history
-            return ""
-        after = rendered.partition(_ANSWERS[0])[2]
-        return after.partition(following)[0] if following else after
-
-    def _reply(self, number: int, before: str = "", after: str = "") -> list[dict[str, str]]:
-        """Return an answer and the message that follows it."""
-        answer = _message("assistant", before + _ANSWERS[number])
-        return answer + _message("tool" if self._tools else "user", _USERS[number + 1] + after)
+        template = str(getattr(self._tokenizer, "chat_template", ""))
+        reader = TemplateReader(self._render, self._codec, template, system=self._system, tools=bool(self._tools))
+        return reader.read(appends=appends, keep=self._keep, marker=self._marker)
 
     def _check_arguments(self) -> None:
         text = str(getattr(self._tokenizer, "chat_template", ""))
@@ -232,14 +192,7 @@ class ChatTemplate:
             )
 
     def _describes(self, tool: str) -> bool:
-        return tool in self._render(_message("user", "u"))
-
-    def _accepts_system(self) -> bool:
-        # Some templates raise on a system message, and some drop it silently.
-        try:
-            return _SYSTEM in self._render(_message("system", _SYSTEM) + _message("user", "u"))
-        except PromptError:
-            return False
+        return tool in self._render(message("user", "u"))
 
     def _render(self, messages: Sequence[Mapping[str, object]], *, prompt: bool = True, plain: bool = True) -> str:
         if self._marker and plain:  # templates of such models may read lists of parts only
@@ -288,7 +241,7 @@ class TemplateFacts:
 def template_facts(tokenizer: Tokenizer) -> TemplateFacts:
     """Return what the chat template of a tokenizer does."""
     return TemplateFacts(
-        system=not ChatTemplate(tokenizer, system=True, appends=False)._fold,
+        system=not ChatTemplate(tokenizer, system=True, appends=False)._read.fold,
         tools=_works(tokenizer, appends=False, options={TOOLS: [_TOOL]}),
         thinking=_works(tokenizer, appends=False, options={"enable_thinking": False}),
         drops_thinking=not _works(tokenizer) and _works(tokenizer, options={KEEP_HISTORY: True}),
@@ -363,27 +316,5 @@ def _works(tokenizer: Tokenizer, **options: Any) -> bool:
     return True
 
 
-def _loses_thinking(prompt: str, history: str) -> bool:
-    """Return whether the end of a prompt is missing in the history because it belongs to the thinking.
-
-    Args:
-        prompt: a rendered prompt.
-        history: how the template renders the same conversation later, up to the answer.
-
-    Raises:
-        PromptError: they differ in more than that.
-    """
-    # The model samples the white space between the prompt and its answer, so it may differ.
-    prompt, history = prompt.rstrip(), history.rstrip()
-    thinking = prompt.removeprefix(history).strip()
-    if not prompt.startswith(history) or (thinking and not thinking.startswith("<think>")):
-        raise PromptError(_REWRITES)
-    return bool(thinking)
-
-
 def _in_parts(message: Mapping[str, object]) -> dict[str, object]:
     return {**message, "content": [{"type": "text", "text": message["content"]}]}
-
-
-def _message(role: str, content: str) -> list[dict[str, str]]:
-    return [{"role": role, "content": content}]

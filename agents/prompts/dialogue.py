@@ -241,7 +241,8 @@ class Dialogue:
         extends = not first and self.agent.prompt.appends
         if chat is not None:
             system = self.agent.prompt.template.system
-            text = chat.between(text, results, around) if extends else chat.first(system, text, around)
+            answer = str(history.messages[-1]["content"]) if extends else ""
+            text = chat.between(text, results, around, answer) if extends else chat.first(system, text, around)
         else:
             text = around[0] + text + around[1]
             if not extends:
@@ -254,9 +255,17 @@ class Dialogue:
             ids, whole = codec.encode_beginning(text.text, text.untrusted, self._context - len(before))
         if not extends:
             return (ids if chat is not None else codec.start + ids), whole  # a chat template writes its own beginning
-        if before and ids and before[-1] == ids[0] and codec.is_special(ids[0]):
+        if before and ids and self._ended_already(before[-1], ids[0]):
             ids = ids[1:]  # the end token that was sampled, which chat templates write as well
         return (*before, *ids), whole
+
+    def _ended_already(self, last: int, first: int) -> bool:
+        """Return whether the last token of an answer ends it, so that the end that begins the next text is left out."""
+        assert self._codec is not None
+        chat = self.agent.chat_template
+        if chat is not None and chat.end is not None and first == chat.history_end and last == chat.end.token:
+            return True
+        return last == first and self._codec.is_special(first)
 
     def _image_texts(self, images: Sequence[ImagePart]) -> tuple[PromptText, PromptText]:
         """Return what stands before and after a message with these images."""

@@ -39,6 +39,7 @@ def chat_with_tools(chat: bool | JsonObject, env_id: str, kwargs: JsonObject) ->
     if agent_defaults(env_id, **kwargs).get(TOOL_FORMAT) == "tags":
         raise PromptError(
             f'agent.chat has tools = true, but {env_id} reads calls in the format "tags", which no chat template '
-            "teaches; make it with the form of the model's template: hermes (Qwen as well), llama or mistral"
+            "teaches; make it with the form of the model's template: hermes (Qwen as well), llama, mistral, "
+            "or harmony (gpt-oss)"
         )
     return {**chat, "tools": list(info[TOOLS])}

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("torch")
 
-import torch
 import toys.corridor
-from toys.chat_tokenizers import ENDS, SPECIALS, made
+from toys.chat_tokenizers import FAMILIES, made
+from toys.fixed_answers import sampler_of
 from toys.tokens import CHATML
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -26,7 +26,6 @@ from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.samplers.scripted import Scripted
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.samplers.vllm.answer import PartialAnswer
 from turncredit.training.learner.policy import build_tokenizer, save_policy
 
@@ -46,40 +45,6 @@ def tokenizer_of(template: str, special: tuple[str, ...]) -> Any:
         tokenizer.add_special_tokens({"additional_special_tokens": list(special)}, False)
     tokenizer.chat_template = template
     return tokenizer
-
-
-class Fixed:
-    """Replaces the pass of a model: whatever the prompt, it samples one text again and again."""
-
-    def __init__(self, ids: list[int], size: int) -> None:
-        self.ids, self.size = ids, size
-        self.begun: dict[str, int] = {}
-
-    def logits(self, batch: list[tuple[str, list[int]]]) -> torch.Tensor:
-        rows = torch.full((len(batch), self.size), -50.0)
-        for row, (episode, ids) in enumerate(batch):
-            begun = self.begun.setdefault(episode, len(ids))
-            rows[row, self.ids[(len(ids) - begun) % len(self.ids)]] = 50.0
-        return rows
-
-
-def sampler_of(tokenizer: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> TransformersSampler:
-    """A sampler whose model says a text, and then the text after it: the turns of the environment."""
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
-        max_position_embeddings=2000, eos_token_id=tokenizer.eos_token_id,
-    )  # fmt: skip
-    sampler = TransformersSampler(LlamaForCausalLM(config), tokenizer, context=2000)
-    fixed = Fixed(tokenizer.encode(text, add_special_tokens=False), len(tokenizer))
-    begin = sampler._decoder.begin
-
-    def begins(episode: str, ids: list[int]) -> bool:
-        fixed.begun.pop(episode, None)
-        return begin(episode, ids)
-
-    monkeypatch.setattr(sampler._decoder, "logits", fixed.logits)
-    monkeypatch.setattr(sampler._decoder, "begin", begins)
-    return sampler
 
 
 def make_env() -> Any:
@@ -153,10 +118,10 @@ def test_demonstrations_teach_the_end_that_stops_the_sampler(template: str, spec
     assert [turn.response for turn in tokens.trajectories[0].turns] == [one.response for one in demonstration.turns]
 
 
-@pytest.mark.parametrize("name", sorted(SPECIALS))
+@pytest.mark.parametrize("name", ["chatml", "llama31", "qwen25", "qwen3", "mistral3", "gemma2", "phi3", "deepseek_r1"])
 def test_the_end_of_a_family(name: str) -> None:
     tokenizer = made(build_tokenizer([*ROOMS, ANSWER], vocab=300), name)
-    text = ENDS.get(name, SPECIALS[name][1])
+    text = FAMILIES[name].end
     (token,) = tokenizer.encode(text, add_special_tokens=False)
     assert ChatTemplate(tokenizer, system=False, appends=False).end == AnswerEnd(text, token)
 
@@ -164,8 +129,8 @@ def test_the_end_of_a_family(name: str) -> None:
 @pytest.mark.parametrize(
     ("template", "end"),
     [
-        (WORDY, AnswerEnd("END OF ANSWER")),
-        (BARE, None),  # the next role is no end of its own: it is also what a model may quote
+        (WORDY, AnswerEnd("END OF ANSWER", gap=" ")),
+        (BARE, AnswerEnd("\n### user", gap="\n")),  # nothing but the next role ends an answer
         ("{% for m in messages %}{{ m['content'] }}\n{% endfor %}", None),
         ("{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}</answer><|im_end|>{% endfor %}",
          AnswerEnd("</answer><|im_end|>")),

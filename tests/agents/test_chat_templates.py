@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from toys.chat_tokenizers import ENDS, SPECIALS, made
+from toys.chat_tokenizers import FAMILIES, made
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import PromptError
@@ -18,8 +18,8 @@ from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN, Template
 from turncredit.training.learner.policy import build_tokenizer
 
-APPENDS = ["chatml", "llama3", "qwen25", "mistral", "gemma", "phi"]
-DROPS = ["qwen3", "deepseek"]
+APPENDS = ["chatml", "llama31", "qwen25", "mistral3", "gemma2", "phi3"]
+DROPS = ["qwen3", "deepseek_r1"]
 SYSTEM = Template(system="Be brief.")
 ROOMS = ["You are in room 1.", "It is room 2, with a lamp.", "The lamp says: 3 < 4 & it's on.", "You won."]
 ANSWERS = ["go to room 2", "take lamp", 'say "3"']
@@ -54,13 +54,13 @@ def rendered(tokenizer: Any, prompt: Prompt, **arguments: Any) -> str:
 def test_a_template_that_only_appends_gives_its_own_rendering(plain: Any, name: str, system: bool) -> None:
     tokenizer = made(plain, name)
     builder = Conversation(SYSTEM if system else PLAIN)
-    if name == "mistral" and system:  # its system message moves to the last message of the user
+    if name == "mistral3" and system:  # its system message moves to the last message of the user
         with pytest.raises(PromptError, match="rewrites earlier turns"):
             Agent(builder, chat=tokenizer)
         return
-    answers = [f" {text}" for text in ANSWERS] if name == "mistral" else ANSWERS  # it expects a space in the answer
+    answers = [f" {text}" for text in ANSWERS] if name == "mistral3" else ANSWERS  # it expects a space in the answer
     prompt = played(Agent(builder, chat=tokenizer), tokenizer, answers)
-    if name == "gemma" and system:  # which has no system message
+    if name == "gemma2" and system:  # which has no system message
         (_, first, *rest), text = prompt.messages, "Be brief.\n\n"
         prompt = Prompt(prompt.ids, ({**first, "content": text + first["content"]}, *rest))
     wanted = tokenizer(rendered(tokenizer, prompt), add_special_tokens=False)["input_ids"]
@@ -68,13 +68,13 @@ def test_a_template_that_only_appends_gives_its_own_rendering(plain: Any, name: 
     assert "Be brief." in tokenizer.decode(wanted) or not system
 
 
-@pytest.mark.parametrize("name", sorted(SPECIALS))
+@pytest.mark.parametrize("name", [*APPENDS, *DROPS])
 def test_an_answer_ends_as_the_template_ends_it(plain: Any, name: str) -> None:
     tokenizer = made(plain, name)
     for agent in (Agent(Window(PLAIN, 1), chat=tokenizer), Agent(chat=tokenizer, chat_options={"keep_history": True})):
         dialogue = Dialogue(agent, tokenizer)
         response = dialogue.add(dialogue.view(ROOMS[0]), "take lamp", "take lamp")
-        assert tokenizer.decode(response) == f"take lamp{ENDS.get(name, SPECIALS[name][1])}"
+        assert tokenizer.decode(response) == f"take lamp{FAMILIES[name].end}"
 
 
 @pytest.mark.parametrize("name", DROPS)
@@ -83,7 +83,7 @@ def test_dropped_thinking_is_refused_for_conversations_unless_it_shall_stay(plai
     with pytest.raises(PromptError, match=r"drops the thinking of earlier turns.*'window'.*keep_history = true"):
         Agent(chat=tokenizer)
     answers = [f"<think>\nhm\n</think>\n\n{text}" for text in ANSWERS[:2]]
-    if name == "deepseek":  # its prompt has opened the thinking
+    if name == "deepseek_r1":  # its prompt has opened the thinking
         answers = [text.removeprefix("<think>\n") for text in answers]
     kept = played(Agent(chat=tokenizer, chat_options={"keep_history": True}), tokenizer, answers)
     assert tokenizer.decode(kept.ids).count("hm") == 2
@@ -121,17 +121,17 @@ def test_options_for_a_template_that_is_not_there_are_refused(plain: Any) -> Non
 
 FACTS = {
     "chatml": TemplateFacts(system=True, tools=False, thinking=False, drops_thinking=False, appends=True),
-    "llama3": TemplateFacts(system=True, tools=True, thinking=False, drops_thinking=False, appends=True),
+    "llama31": TemplateFacts(system=True, tools=True, thinking=False, drops_thinking=False, appends=True),
     "qwen25": TemplateFacts(system=True, tools=True, thinking=False, drops_thinking=False, appends=True),
     "qwen3": TemplateFacts(system=True, tools=True, thinking=True, drops_thinking=True, appends=True),
-    "mistral": TemplateFacts(system=True, tools=True, thinking=False, drops_thinking=False, appends=True),
-    "gemma": TemplateFacts(system=False, tools=False, thinking=False, drops_thinking=False, appends=True),
-    "phi": TemplateFacts(system=True, tools=False, thinking=False, drops_thinking=False, appends=True),
-    "deepseek": TemplateFacts(system=True, tools=False, thinking=False, drops_thinking=True, appends=True),
+    "mistral3": TemplateFacts(system=True, tools=True, thinking=False, drops_thinking=False, appends=True),
+    "gemma2": TemplateFacts(system=False, tools=False, thinking=False, drops_thinking=False, appends=True),
+    "phi3": TemplateFacts(system=True, tools=False, thinking=False, drops_thinking=False, appends=True),
+    "deepseek_r1": TemplateFacts(system=True, tools=False, thinking=False, drops_thinking=True, appends=True),
 }
 
 
-@pytest.mark.parametrize("name", sorted(SPECIALS))
+@pytest.mark.parametrize("name", [*APPENDS, *DROPS])
 def test_the_facts_about_a_template(plain: Any, name: str) -> None:
     assert template_facts(made(plain, name)) == FACTS[name]
 

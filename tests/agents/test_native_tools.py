@@ -25,7 +25,7 @@ from turncredit.envs.toolenv import ToolEnv
 from turncredit.tools.functions import Call, call_format
 from turncredit.training.learner.policy import build_tokenizer
 
-FORMS = {"qwen25": "hermes", "qwen3": "hermes", "llama3": "llama", "mistral": "mistral"}
+FORMS = {"qwen25": "hermes", "qwen3": "hermes", "llama31": "llama", "mistral3": "mistral"}
 PEOPLE = {"Ada": 'Mary "M" Moe', "Mary": "nobody"}
 
 
@@ -64,7 +64,7 @@ def agent(plain: Any, name: str, **options: Any) -> tuple[Agent, Any]:
     return Agent.from_options(parser="whole", template=template, **chat), tokenizer
 
 
-@pytest.mark.parametrize("name", ["qwen25", "llama3", "mistral"])
+@pytest.mark.parametrize("name", ["qwen25", "llama31", "mistral3"])
 def test_an_expert_plays_in_the_form_of_the_template(plain: Any, name: str) -> None:
     player, tokenizer = agent(plain, name)
     (group,) = rollout(player, Expert(parser="whole"), ["ada"], make=lambda: env(FORMS[name]))
@@ -76,7 +76,7 @@ def test_an_expert_plays_in_the_form_of_the_template(plain: Any, name: str) -> N
     assert played.turns[1].observation == PEOPLE["Ada"]
     first, second = tokenize_trajectory(played, player, tokenizer).turns
     assert second.prompt[: len(first.prompt) + len(first.response)] == first.prompt + first.response
-    space = " " if name == "mistral" else ""  # which the template writes before an answer
+    space = " " if name == "mistral3" else ""  # which the template writes before an answer
     messages = [
         {"role": "user", "content": first.observation},
         {"role": "assistant", "content": first.text},
@@ -90,7 +90,7 @@ def test_an_expert_plays_in_the_form_of_the_template(plain: Any, name: str) -> N
     assert json.dumps(tools[0]["function"]["name"]) in tokenizer.decode(first.prompt)
 
 
-@pytest.mark.parametrize("name", ["qwen25", "qwen3", "llama3", "mistral"])
+@pytest.mark.parametrize("name", ["qwen25", "qwen3", "llama31", "mistral3"])
 def test_each_result_is_a_message_of_its_own(plain: Any, name: str) -> None:
     """What the template renders for several messages of the role "tool", whatever the results contain."""
     player, tokenizer = agent(plain, name)
@@ -102,7 +102,7 @@ def test_each_result_is_a_message_of_its_own(plain: Any, name: str) -> None:
     messages += [{"role": "tool", "content": text} for text in results]
     tools = player.chat_options["tools"]
     expected = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True)
-    expected = expected.replace(" calls", "calls") if name == "mistral" else expected
+    expected = expected.replace(" calls", "calls") if name == "mistral3" else expected
     assert tokenizer.decode(dialogue.prompt(view).ids) == tokenizer.decode(
         tokenizer(expected, add_special_tokens=False)["input_ids"]
     )
@@ -201,7 +201,7 @@ def test_true_stands_for_the_tools_of_the_environment(monkeypatch: pytest.Monkey
 
 def test_a_template_without_tools_is_refused(plain: Any) -> None:
     tools = env("hermes").reset(seed=0)[1]["tools"]
-    for name in ("chatml", "gemma"):
+    for name in ("chatml", "gemma2"):
         with pytest.raises(PromptError, match="does not describe tools; let the environment describe them"):
             Agent(chat=made(plain, name), chat_options={"tools": tools})
     with pytest.raises(PromptError, match="JSON schemas, or true where a run names the environment; got True"):

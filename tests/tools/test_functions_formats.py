@@ -148,6 +148,10 @@ def test_tags_are_parsed(text: str, calls: list[tuple[str, dict[str, Any]]]) -> 
         ("hermes", '<tool_call>{"name": "a", "name": "b"}</tool_call>', "duplicate name 'name'"),
         ("hermes", '<tool_call>{"name": "a", "arguments": {"x": NaN}}</tool_call>', "NaN is not a JSON number"),
         ("hermes", '<tool_call>{"name": "\\ud800"}</tool_call>', "lone surrogates"),
+        ("harmony", "find Ada", "found no message to a function; write a call as to=functions.NAME"),
+        ("harmony", "to=functions.find<|channel|>commentary json<|message|>{", "the arguments of 'find' are not valid"),
+        ("harmony", "to=functions.find<|message|>[1]", "the arguments of 'find' must be an object"),
+        ("harmony", 'to=functions.find<|message|>{"name": "Ada"} and more', "are not valid JSON"),
         ("openai", "find Ada", "the message is not valid JSON"),
         ("openai", '{"content": "hello", "tool_calls": null}', '"tool_calls" must be'),
         ("openai", '{"tool_calls": []}', '"tool_calls" must be a non-empty list'),
@@ -176,6 +180,12 @@ def test_variants_from_servers_and_samplers_are_parsed() -> None:
     calls = call_format("openai").parse(json.dumps(message), TOOLS).calls
     assert calls == (one, one, Call("now", {}))
     assert [call.id for call in calls] == ["abc", "call_2", "call_3"]
+    # Tokens of harmony stand around a call, and its recipient before or after the channel.
+    for text in (
+        ' to=functions.find<|channel|>commentary json<|message|>{"name": "Ada"}<|call|>',
+        '<|channel|>commentary to=functions.find <|constrain|>json<|message|>{"name": "Ada"}',
+    ):
+        assert call_format("harmony").parse(text, TOOLS).calls == (one,)
     # The stop text that ends a call is often not part of what was sampled.
     assert call_format("hermes").parse(
         '<tool_call>\n{"name": "find", "arguments": {"name": "Ada"}}\n', TOOLS

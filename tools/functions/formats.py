@@ -1,4 +1,4 @@
-"""Text formats of calls by name: `tags`, `hermes`, `openai`, `llama` and `mistral`.
+"""Text formats of calls by name: `tags`, `hermes`, `openai`, `llama`, `mistral` and `harmony`.
 
 Parsing never raises and never guesses: a text contains calls, or the result says what is wrong with it. Parsing what
 was written gives the same calls. Reasoning (everything before a `</think>`, or after a `<think>` that is not closed) is
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turncredit.registry import suggest
-from turncredit.tools.functions import json_formats, tag_format, template_formats
+from turncredit.tools.functions import harmony_format, json_formats, tag_format, template_formats
 from turncredit.tools.functions.calls import Call, ParsedCalls, ToolResult
 from turncredit.tools.functions.errors import UnknownFormat
 from turncredit.tools.functions.tool import Tool
@@ -81,6 +81,14 @@ CALL_FORMATS: Final[dict[str, CallFormat]] = {
         template_formats.write_results_plain,
         template_formats.describe_mistral,
         template_formats.example_mistral,
+    ),
+    "harmony": CallFormat(
+        "harmony",
+        harmony_format.parse_harmony,
+        harmony_format.write_harmony,
+        template_formats.write_results_plain,
+        harmony_format.describe_harmony,
+        harmony_format.example_harmony,
     ),
 }
 

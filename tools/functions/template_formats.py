@@ -23,8 +23,10 @@ from turncredit.tools.functions.tool import Tool
 __all__ = [
     "describe_llama",
     "describe_mistral",
+    "escaped_json",
     "example_llama",
     "example_mistral",
+    "listed_schemas",
     "parse_llama",
     "parse_mistral",
     "write_llama",
@@ -91,7 +93,7 @@ def write_llama(calls: Sequence[Call], tools: Sequence[Tool] = ()) -> str:
     Raises:
         BadCall: the arguments are not JSON.
     """
-    return "\n".join(_text({"name": call.name, "parameters": dict(call.arguments)}) for call in calls)
+    return "\n".join(escaped_json({"name": call.name, "parameters": dict(call.arguments)}) for call in calls)
 
 
 def write_mistral(calls: Sequence[Call], tools: Sequence[Tool] = ()) -> str:
@@ -100,7 +102,7 @@ def write_mistral(calls: Sequence[Call], tools: Sequence[Tool] = ()) -> str:
     Raises:
         BadCall: the arguments are not JSON.
     """
-    return f"{_MARKER} {_text([{'name': call.name, 'arguments': dict(call.arguments)} for call in calls])}"
+    return f"{_MARKER} {escaped_json([{'name': call.name, 'arguments': dict(call.arguments)} for call in calls])}"
 
 
 def write_results_plain(results: Sequence[ToolResult]) -> str:
@@ -110,12 +112,12 @@ def write_results_plain(results: Sequence[ToolResult]) -> str:
 
 def describe_llama(tools: Sequence[Tool]) -> str:
     """Return the schemas of the tools and how to write a call."""
-    return f"{_schemas(tools)}\n\nWrite each call on its own line, with no other text:\n{_LLAMA}"
+    return f"{listed_schemas(tools)}\n\nWrite each call on its own line, with no other text:\n{_LLAMA}"
 
 
 def describe_mistral(tools: Sequence[Tool]) -> str:
     """Return the schemas of the tools and how to write calls."""
-    return f"{_schemas(tools)}\n\nWrite calls as follows, with no other text:\n{_MISTRAL}"
+    return f"{listed_schemas(tools)}\n\nWrite calls as follows, with no other text:\n{_MISTRAL}"
 
 
 def example_llama(tool: Tool) -> str:
@@ -155,13 +157,19 @@ def _call(entry: object, key: str, id: str) -> Call:
     return Call(name, arguments, id)
 
 
-def _text(value: object) -> str:
-    """Return JSON with `<` escaped where it would look like a tag or a special token."""
+def escaped_json(value: object) -> str:
+    """Return JSON with `<` escaped where it would look like a tag or a special token.
+
+    Raises:
+        BadCall: the value is not JSON.
+    """
     try:
         return _MARKS.sub(r"\\u003c", to_json(value))
     except ValueError as error:
         raise BadCall(f"the arguments cannot be written as JSON: {error}") from error
 
 
-def _schemas(tools: Sequence[Tool]) -> str:
-    return "\n".join(["You can call these tools:", "<tools>", *(_text(tool.schema) for tool in tools), "</tools>"])
+def listed_schemas(tools: Sequence[Tool]) -> str:
+    """Return the schemas of tools, one a line."""
+    schemas = (escaped_json(tool.schema) for tool in tools)
+    return "\n".join(["You can call these tools:", "<tools>", *schemas, "</tools>"])
