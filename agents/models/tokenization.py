@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
-from turncredit.agents.models.trusted_text import Span
+from turncredit.agents.models.trusted_text import PromptText, Span
 
 __all__ = ["AnswerEnd", "TokenCodec", "Tokenizer", "answer_text", "codec_of", "exact_decoder"]
 
@@ -159,19 +159,20 @@ class TokenCodec:
             size *= 2
         return self.encode(text, untrusted), True
 
-    def response(self, text: str, end: AnswerEnd | None = None) -> tuple[int, ...]:
+    def response(self, text: str | PromptText, end: AnswerEnd | None = None) -> tuple[int, ...]:
         """Return the ids of a complete response: the text, then what ends it.
 
         Args:
-            text: the answer.
+            text: the answer; what a chat template writes in it may be trusted.
             end: how a chat template ends answers; None: with the tokenizer's end token, if it has one.
         """
-        words = ((0, len(text)),)
-        if end is not None:
-            written = self.encode_answer(f"{text}{end.gap}{'' if end.token is not None else end.text}", words)
-            return written if end.token is None else (*written, end.token)
-        ids = self.encode_answer(text, words)
-        return ids if self.eos is None else (*ids, self.eos)
+        answer = PromptText.of(text) if isinstance(text, str) else text
+        if end is None:
+            ids, last = self.encode_answer(answer.text, answer.untrusted), self.eos
+        else:
+            tail = end.gap if end.token is not None else end.gap + end.text
+            ids, last = self.encode_answer(answer.text + tail, answer.untrusted), end.token
+        return ids if last is None else (*ids, last)
 
     def answer_end(self, followed: str, closed: str, *, generates: bool = True) -> AnswerEnd | None:
         """Return how a chat template ends an answer; None if it writes nothing there that could be recognized.
