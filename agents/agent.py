@@ -155,7 +155,7 @@ class Agent:
         """Return the action in an answer, or why there is none.
 
         A stop string that ended it belongs to no action, and a thought that was not closed is none, whether the answer
-        or the prompt opened it.
+        or the prompt opened it. A thought that the prompt has closed counts for parsers that want one.
 
         Args:
             text: the answer.
@@ -166,7 +166,11 @@ class Agent:
         shown = form.shown(without_stop(text, self.stop), self._parser.reads_reasoning)
         if shown.lstrip().startswith("<think>") and "</think>" not in shown:
             return Parsed(None, "there was no </think>")
-        return self._parser.read(shown)
+        parsed = self._parser.read(shown)
+        if parsed.action is None and form.closed and "</think>" not in shown and self._parser.reasoning is not False:
+            after = self._parser.read(f"<think></think>{shown}") if shown.strip() else parsed
+            return parsed if after.action is None else after
+        return parsed
 
     def answer_text(self, text: str, reasoning: str, max_chars: int | None = None) -> str:
         """Return an answer as one text: with the reasoning before it, if its parser reads reasoning.

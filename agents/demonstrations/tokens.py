@@ -1,7 +1,8 @@
 """Token ids for trajectories that were played without a model, so that they can be imitated.
 
-The ids are those of a rollout: the same `Dialogue` builds them. Sampled ids are never replaced in place, since they are
-what the model was given and what it said.
+The ids are those of a rollout: the same `Dialogue` builds them. A response is what the chat template itself renders of
+such an answer: with the thought that the prompt has opened closed, and in the channel of final answers. Sampled ids are
+never replaced in place, since they are what the model was given and what it said.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def tokenize_trajectory(
         context: maximum number of tokens that are used of a sequence; longer prompts are encoded only in part.
 
     Raises:
-        PromptError: the template lists the admissible actions, but the trajectory does not have them because it was
-            played with a template that does not list them.
+        PromptError: the chat template writes no such answers after its prompts; or the template lists the admissible
+            actions, and the trajectory does not have them because it was played with one that does not list them.
     """
     agent = agent.for_task(trajectory.task)
     if agent.prompt.template.lists and any(turn.admissible is None for turn in trajectory.turns):
@@ -53,7 +54,8 @@ def tokenize_trajectory(
         read = agent.parse(turn.text, sampled=bool(turn.response)).action
         differs = rewrite and turn.action is not None and read != turn.action
         text = agent.format(str(turn.action)) if differs else turn.text
-        response = dialogue.add(view, text, turn.action)
+        text, response = dialogue.demonstrated(text)
+        dialogue.add(view, text, turn.action, response)
         logprobs = (0.0,) * len(response)
         turns.append(
             replace(

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
 from turncredit.agents.models.stored_layers import panics_as_errors
-from turncredit.agents.models.trusted_text import Span
+from turncredit.agents.models.trusted_text import PromptText, Span
 
 __all__ = ["AnswerEnd", "TokenCodec", "Tokenizer", "answer_text", "codec_of", "exact_decoder"]
 
@@ -69,8 +69,21 @@ class AnswerEnd:
         return frozenset() if self.token is None else frozenset((self.token,))
 
 
+class _Names:
+    """Texts of single tokens, with their ids."""
+
+    def __init__(self, tokens: Mapping[str, int]) -> None:
+        self.tokens = dict(tokens)
+        self.ids = frozenset(self.tokens.values())
+        self.find = re.compile("|".join(map(re.escape, sorted(self.tokens, key=len, reverse=True))) or "(?!)")
+
+
 class TokenCodec:
-    """Encodes text with a tokenizer, without added tokens and without special tokens in untrusted spans."""
+    """Encodes text with a tokenizer, without added tokens and without structural tokens in untrusted spans.
+
+    Structural tokens are the special ones and, in prompts, those that the chat template names: under many templates the
+    end of a thought or of a tool's result is an added token that is not special.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Find out which options and special tokens the tokenizer has."""
@@ -91,23 +104,38 @@ class TokenCodec:
         self._splits = self._can_split(tokenizer)
         if self._splits:
             self._options["split_special_tokens"] = False  # always explicit: some tokenizers remember the last value
-        self._special = self._special_tokens(tokenizer)
-        self._ids = frozenset(self._special.values())
-        self._find = re.compile("|".join(map(re.escape, sorted(self._special, key=len, reverse=True))) or "(?!)")
+        self._special = _Names(self._single_tokens(tokenizer, self._candidates(tokenizer)))
+        named = self._single_tokens(tokenizer, self._named_by_template(tokenizer))
+        self._structural = _Names({**named, **self._special.tokens})
 
     def encode(self, text: str, untrusted: Sequence[Span] = ()) -> tuple[int, ...]:
         """Return the ids of a text, int [n], without added tokens; lone surrogates become question marks.
 
         Args:
             text: any text.
-            untrusted: spans in which the names of special tokens are ordinary text (see `PromptText`).
+            untrusted: spans in which the names of structural tokens are ordinary text (see `PromptText`).
         """
+        return self._encode_without(self._structural, text, untrusted)
+
+    def encode_answer(self, text: str, untrusted: Sequence[Span]) -> tuple[int, ...]:
+        """Return the ids of an answer that was not sampled.
+
+        Args:
+            text: the answer as the model writes it: with the tags of its thoughts and calls as single tokens.
+            untrusted: spans in which the names of special tokens are ordinary text.
+        """
+        return self._encode_without(self._special, text, untrusted)
+
+    def _encode_without(self, names: _Names, text: str, untrusted: Sequence[Span]) -> tuple[int, ...]:
+        """Return the ids of a text without tokens of these names in untrusted spans."""
         text = text.encode("utf-8", "replace").decode()
         ids = tuple(self._encode(text, **self._options))
-        if not untrusted or self._ids.isdisjoint(ids):
+        if not untrusted or names.ids.isdisjoint(ids):
             return ids
-        trusted = list(self._trusted(text, untrusted))
-        return ids if len(trusted) == sum(token in self._ids for token in ids) else self._encode_apart(text, trusted)
+        trusted = list(self._trusted(names, text, untrusted))
+        if len(trusted) == sum(token in names.ids for token in ids):
+            return ids
+        return self._encode_apart(names, text, trusted)
 
     def encode_beginning(self, text: str, untrusted: Sequence[Span], fitting: int) -> tuple[tuple[int, ...], bool]:
         """Return the ids of a text, or of its beginning if that alone has more than twice as many as fit.
@@ -132,16 +160,19 @@ class TokenCodec:
             size *= 2
         return self.encode(text, untrusted), True
 
-    def response(self, text: str, end: AnswerEnd | None = None) -> tuple[int, ...]:
+    def response(self, text: str | PromptText, end: AnswerEnd | None = None) -> tuple[int, ...]:
         """Return the ids of a complete response: the text, then what ends it.
 
         Args:
-            text: the answer.
+            text: the answer; what a chat template writes in it may be trusted.
             end: how a chat template ends answers; None: with the tokenizer's end token, if it has one.
         """
-        if end is not None and end.token is None:
-            return self.encode(f"{text}{end.gap}{end.text}", ((0, len(text)),))
-        ids, last = self.encode(text, ((0, len(text)),)), self.eos if end is None else end.token
+        answer = PromptText.of(text) if isinstance(text, str) else text
+        if end is None:
+            ids, last = self.encode_answer(answer.text, answer.untrusted), self.eos
+        else:
+            tail = end.gap if end.token is not None else end.gap + end.text
+            ids, last = self.encode_answer(answer.text + tail, answer.untrusted), end.token
         return ids if last is None else (*ids, last)
 
     def answer_end(self, followed: str, closed: str, *, generates: bool = True) -> AnswerEnd | None:
@@ -162,10 +193,10 @@ class TokenCodec:
         shared = next((at for at, (a, b) in enumerate(zip(*names, strict=False)) if a != b), min(map(len, names)))
         if last and generates:
             start, name = last[max(shared, 1) - 1]
-            return AnswerEnd(name, self._special[name], closed[:start])
+            return AnswerEnd(name, self._special.tokens[name], closed[:start])
         if history or last:
             (start, name), text = (history[0], followed) if history else (last[0], closed)
-            return AnswerEnd(name, self._special[name], text[:start])
+            return AnswerEnd(name, self._special.tokens[name], text[:start])
         line = closed.strip().partition("\n")[0].rstrip()
         if line and followed.lstrip().startswith(line):
             return AnswerEnd(line, gap=closed[: closed.index(line)])
@@ -175,7 +206,7 @@ class TokenCodec:
 
     def special_in(self, text: str) -> list[tuple[int, str]]:
         """Return the special tokens in a text and where they begin."""
-        return [(match.start(), match.group()) for match in self._find.finditer(text)]
+        return [(match.start(), match.group()) for match in self._special.find.finditer(text)]
 
     def all_special(self, text: str) -> bool:
         """Whether a text consists of special tokens."""
@@ -183,8 +214,8 @@ class TokenCodec:
 
     def first_special(self, text: str) -> int | None:
         """Return the id of the special token that a text begins with; None without one."""
-        match = self._find.match(text)
-        return None if match is None else self._special[match.group()]
+        match = self._special.find.match(text)
+        return None if match is None else self._special.tokens[match.group()]
 
     def _leading(self, text: str) -> list[tuple[int, str]]:
         """Return the special tokens that a text begins with, apart from white space, and where they begin."""
@@ -199,7 +230,7 @@ class TokenCodec:
 
     def is_special(self, token: int) -> bool:
         """Whether an id is that of a special token."""
-        return token in self._ids or token in self.ends
+        return token in self._special.ids or token in self.ends
 
     def _candidates(self, tokenizer: Tokenizer) -> set[str]:
         added = getattr(tokenizer, "added_tokens_decoder", {}).values()
@@ -207,13 +238,20 @@ class TokenCodec:
         names |= {str(name) for name in getattr(tokenizer, "all_special_tokens", ())}
         return (names | {self.decode([token]) for token in self.ends if token is not None}) - {""}
 
-    def _special_tokens(self, tokenizer: Tokenizer) -> dict[str, int]:
-        """Return the texts that the tokenizer encodes as one special token, with their ids."""
-        read = {name: list(self._encode(name, **self._options)) for name in self._candidates(tokenizer)}
+    def _named_by_template(self, tokenizer: Tokenizer) -> set[str]:
+        """Return the added tokens that the source of the chat template contains."""
+        template = getattr(tokenizer, "chat_template", None)
+        sources = template.values() if isinstance(template, Mapping) else [template or ""]
+        added = {str(token) for token in getattr(tokenizer, "added_tokens_decoder", {}).values()}
+        return {name for name in added if name.strip() and any(name in str(source) for source in sources)}
+
+    def _single_tokens(self, tokenizer: Tokenizer, names: set[str]) -> dict[str, int]:
+        """Return those of the texts that the tokenizer encodes as one token, with their ids."""
+        read = {name: list(self._encode(name, **self._options)) for name in names}
         # The unknown token is left out: it ends nothing, and any text may contain it.
         unknown = getattr(tokenizer, "unk_token_id", None)
-        special = {name: ids[0] for name, ids in read.items() if len(ids) == 1}
-        return {name: token for name, token in special.items() if token != unknown or token == self.eos}
+        single = {name: ids[0] for name, ids in read.items() if len(ids) == 1}
+        return {name: token for name, token in single.items() if token != unknown or token == self.eos}
 
     def _can_split(self, tokenizer: Tokenizer) -> bool:
         """Return whether encode() honours `split_special_tokens`; some tokenizers accept and ignore it."""
@@ -226,34 +264,37 @@ class TokenCodec:
         except (TypeError, ValueError, NotImplementedError):
             return False
 
-    def _trusted(self, text: str, untrusted: Sequence[Span]) -> Iterator[Span]:
-        """Yield the spans of special tokens outside the untrusted spans."""
+    def _trusted(self, names: _Names, text: str, untrusted: Sequence[Span]) -> Iterator[Span]:
+        """Yield the spans of tokens of these names outside the untrusted spans."""
         at = 0
         for start, end in (*untrusted, (len(text), len(text))):
-            yield from (match.span() for match in self._find.finditer(text, at, start))
+            yield from (match.span() for match in names.find.finditer(text, at, start))
             at = end
 
-    def _encode_apart(self, text: str, trusted: Sequence[Span]) -> tuple[int, ...]:
-        """Return the ids of a text in which only the trusted spans are special tokens."""
+    def _encode_apart(self, names: _Names, text: str, trusted: Sequence[Span]) -> tuple[int, ...]:
+        """Return the ids of a text in which only the trusted spans are tokens of these names."""
         ids: list[int] = []
         at = 0
         for start, end in (*trusted, (len(text), len(text))):
-            ids += self._encode_words(text[at:start])
-            ids += [self._special[text[start:end]]] if start < end else []
+            ids += self._encode_words(names, text[at:start])
+            ids += [names.tokens[text[start:end]]] if start < end else []
             at = end
         return tuple(ids)
 
-    def _encode_words(self, text: str) -> list[int]:
+    def _encode_words(self, names: _Names, text: str) -> list[int]:
+        """Return the ids of a text without tokens of these names."""
         if not text:
             return []
-        if self._splits:
-            return list(self._encode(text, **{**self._options, "split_special_tokens": True}))
-        # The tokenizer cannot split special tokens, so each of their names is cut in two.
-        ids: list[int] = []
-        while (match := self._find.search(text)) and match.end() - match.start() > 1:
-            ids += self._encode(text[: match.start() + 1], **self._options)
+        options = {**self._options, "split_special_tokens": True} if self._splits else self._options
+        ids = list(self._encode(text, **options))
+        if names.ids.isdisjoint(ids):
+            return ids
+        # The tokenizer cannot split all of them, so each of their names is cut in two.
+        ids = []
+        while (match := names.find.search(text)) and match.end() - match.start() > 1:
+            ids += self._encode(text[: match.start() + 1], **options)
             text = text[match.start() + 1 :]
-        return ids + list(self._encode(text, **self._options))
+        return ids + list(self._encode(text, **options))
 
 
 def answer_text(decode: Decode, ids: Sequence[int], ends: frozenset[int], end: AnswerEnd | None = None) -> str:
@@ -303,10 +344,12 @@ def _backend_without_cleanup(backend: Any) -> Any:
 
 
 def codec_of(tokenizer: Tokenizer) -> TokenCodec:
-    """Return the codec of a tokenizer, from a cache where the tokenizer is hashable."""
-    return _cached(tokenizer) if isinstance(tokenizer, Hashable) else TokenCodec(tokenizer)
+    """Return the codec of a tokenizer and its chat template, from a cache where the tokenizer is hashable."""
+    if not isinstance(tokenizer, Hashable):
+        return TokenCodec(tokenizer)
+    return _cached(tokenizer, str(getattr(tokenizer, "chat_template", None) or ""))
 
 
 @lru_cache(maxsize=8)
-def _cached(tokenizer: Tokenizer) -> TokenCodec:
+def _cached(tokenizer: Tokenizer, template: str) -> TokenCodec:
     return TokenCodec(tokenizer)

@@ -42,12 +42,14 @@ class AnswerForm:
         opened: whether the prompt has opened a thought, so that an answer begins inside it.
         channels: whether an answer has messages in channels.
         around: tokens of the template that stand before and after the text of an answer.
+        closed: whether the prompt has closed a thought, so that an answer begins after it.
     """
 
     marks: tuple[Marks, ...] = (TAGS,)
     opened: bool = False
     channels: bool = False
     around: tuple[str, str] = ("", "")
+    closed: bool = False
 
     def shown(self, text: str, reads: Callable[[str, str], bool]) -> str:
         """Return an answer as a parser reads it: with its thought, if any, in ``<think>`` and ``</think>``.
@@ -63,6 +65,19 @@ class AnswerForm:
             return f"<think>{thought}"
         whole = f"<think>{thought}</think>{answer}"
         return whole if thought is not None and reads(answer, whole) else answer
+
+    def split(self, text: str) -> tuple[str | None, str]:
+        """Return the thought in a complete answer, None without one, and the rest."""
+        text = self._without_frame(text)
+        for opening, closing in self.marks:
+            begun = text.lstrip().startswith(opening)
+            if closing in text and (begun or self.opened):
+                thought, _, said = text.lstrip().removeprefix(opening).rpartition(closing)
+                return thought, self._without_frame(said)
+        if self.channels and (_CHANNEL in text or _MESSAGE in text):
+            thoughts, messages = _channel_parts(text)
+            return (None, text) if messages is None else (thoughts, messages)
+        return None, text
 
     def _parts(self, text: str) -> tuple[str | None, str | None]:
         """Return the thought that is set apart, None without one, and what was said; None if the thought is not closed.

@@ -55,6 +55,14 @@ _TOOL: Schema = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenAnswer:
+    """An answer as a chat template writes it: its text without its end, and what ends it."""
+
+    text: PromptText
+    end: AnswerEnd | None
+
+
 class ChatTemplate:
     """Text of a chat template: `first` starts a conversation, `between` leads from one answer to the next."""
 
@@ -103,6 +111,7 @@ class ChatTemplate:
         around = self._read.form.around[0], after if self._codec.all_special(after) else ""
         self.form = replace(self._read.form, around=around)
         """How answers are written, for parsers."""
+        self._writer = replace(self._read.writer, form=self.form)
         self._before = self._read.before
         if self.end is not None:
             start = self._before.find(self.end.text)
@@ -155,6 +164,22 @@ class ChatTemplate:
         pieces.append(images[1])
         before = self._named(self._before, answer, 0)
         return PromptText.joined((PromptText(before), *pieces, PromptText(self._read.after)))
+
+    def written(self, text: str) -> WrittenAnswer:
+        """Return an answer that nobody sampled as the template writes it after its prompt.
+
+        Args:
+            text: the answer, with its thought, if any, in ``<think>`` and ``</think>``.
+
+        Raises:
+            PromptError: the template writes no such answer after its prompt.
+        """
+        words, ending = self._writer.write(text)
+        end = self.end
+        token = self._codec.first_special(ending)
+        if token is not None and (end is None or token != end.token):
+            end = AnswerEnd(ending, token)
+        return WrittenAnswer(words, end)
 
     def _named(self, text: str, answer: str, number: int) -> str:
         """Return a text of the template with the name or id of a call of an answer, or of its last call."""

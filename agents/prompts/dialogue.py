@@ -164,12 +164,14 @@ class Dialogue:
             view: what the agent saw at this turn.
             text: the answer.
             action: the action in the answer, None if there was none.
-            response: ids of the answer as sampled; None: those of the text and what ends it, which is the stop string
-                where there is one and no chat template, else the end token.
+            response: ids of the answer as sampled; None: those of `demonstrated`.
             message: the answer as a server's message.
+
+        Raises:
+            PromptError: there is no response, and the chat template writes no such answer after its prompt.
         """
         if response is None:
-            response = self._response(text)
+            _, response = self.demonstrated(text)
         if self.agent.prompt.appends:
             if self._current is None or self._current[0] is not view:
                 self.prompt(view)
@@ -205,15 +207,30 @@ class Dialogue:
         """Return a message with the note that stands for images which were left out."""
         return text + PromptText("".join(f"\n{self.agent.image_note}" for _ in range(count)))
 
-    def _response(self, text: str) -> tuple[int, ...]:
-        """Return the ids of an answer that was not sampled."""
-        codec, stop = self._codec, self.agent.stop
+    def demonstrated(self, text: str) -> tuple[str, tuple[int, ...]]:
+        """Return an answer that was not sampled as the model would have written it, and its ids with what ends it.
+
+        Under a chat template that is what the template renders of the conversation with this answer, without the
+        prompt. What ends it without one is the stop string, where there is one, or else the end token.
+
+        Args:
+            text: the answer, with its thought, if any, in ``<think>`` and ``</think>``.
+
+        Raises:
+            PromptError: the chat template writes no such answer after its prompt.
+        """
+        codec, chat, stop = self._codec, self.agent.chat_template, self.agent.stop
         if codec is None:
-            return ()
-        if self.agent.chat_template is None and stop:
-            whole = text if text.endswith(stop) else text + stop[0]
-            return codec.encode(whole, ((0, len(whole)),))
-        return codec.response(text, self.end)
+            return text, ()
+        written, end = PromptText.of(text), None
+        if chat is not None:
+            answer = chat.written(text)
+            written, end = answer.text, answer.end
+        if end is None and stop:
+            whole = written if written.text.endswith(stop) else written + PromptText(stop[0])
+            return text, codec.encode_answer(whole.text, ((0, len(whole.text)),) if chat is None else whole.untrusted)
+        gap = "" if end is None or end.token is None else end.gap
+        return written.text + gap, codec.response(written, end)
 
     def _after_stop(self, text: PromptText, before: tuple[int, ...]) -> PromptText:
         """Return the text without the stop string, or template's end, at its start if the last answer ended with it."""

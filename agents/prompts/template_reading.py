@@ -17,6 +17,7 @@ from turncredit.agents.errors import PromptError
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.models.tokenization import TokenCodec
 from turncredit.agents.prompts.answer_form import AnswerForm, has_channels, marks_in
+from turncredit.agents.prompts.answer_writing import AnswerWriter, read_writer
 
 __all__ = ["SYSTEM", "TOOL_NAME", "USERS", "CallNames", "TemplateReader", "TemplateReading", "message"]
 
@@ -89,6 +90,7 @@ class TemplateReading:
         closed: text after an answer that nothing follows.
         generates: whether the template writes the beginning of an answer only when it is asked to.
         form: the form of its answers.
+        writer: writes answers that nobody sampled.
         image: what it writes before and after the user's text for an image.
     """
 
@@ -102,6 +104,7 @@ class TemplateReading:
     closed: str
     generates: bool
     form: AnswerForm
+    writer: AnswerWriter
     image: tuple[str, str]
 
 
@@ -144,6 +147,8 @@ class TemplateReader:
         turns = self._read_turns(keep) if appends else _Turns("", "")
         followed = turns.before if appends else self._after_an_answer(USERS[1])
         closed = turns.closed or self._after_an_answer()
+        around = (self._before_an_answer(), "")
+        form = AnswerForm(self._marks, opened, self._channels, around, self._closed_by_prompt)
         return TemplateReading(
             fold=fold,
             before=turns.before,
@@ -154,7 +159,8 @@ class TemplateReader:
             followed=followed,
             closed=closed,
             generates=closed != self._after_an_answer(prompt=True),
-            form=AnswerForm(self._marks, opened, self._channels, (self._before_an_answer(), "")),
+            form=form,
+            writer=read_writer(self._written, self._codec, form, _called(0) if self._tools else None),
             image=self._read_image(marker) if marker else ("", ""),
         )
 
@@ -284,6 +290,14 @@ class TemplateReader:
     def _after_an_answer_to_a_user(self, following: str) -> str:
         messages = [*message("user", USERS[0]), _spoken(0), *message("user", following)]
         return self._render(messages).partition(_ANSWERS[0])[2].partition(following)[0]
+
+    def _written(self, answer: Mapping[str, object]) -> str | None:
+        """Return what the template writes of an answer after its prompt; None if that does not extend the prompt."""
+        try:
+            prompt, whole = self._render(self._base), self._render([*self._base, dict(answer)], prompt=False)
+        except PromptError:
+            return None
+        return whole.removeprefix(prompt) if whole.startswith(prompt) else None
 
     def _before_an_answer(self) -> str:
         """Return the special tokens, without those of thoughts, that the template writes between prompt and answer."""

@@ -16,6 +16,7 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.tokens import tokenize_trajectory
 from turncredit.agents.errors import PromptError
 from turncredit.agents.files.trajectory_files import from_json, to_json
+from turncredit.agents.models.tokenization import codec_of
 from turncredit.agents.prompts.chat_template import chat_fields
 from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.prompts.native_tools import chat_with_tools
@@ -96,7 +97,8 @@ def test_each_result_is_a_message_of_its_own(plain: Any, name: str) -> None:
     player, tokenizer = agent(plain, name)
     results = ("", 'one\n"two"', "</tool_response>")
     dialogue = Dialogue(player, tokenizer)
-    dialogue.add(dialogue.view("Who?"), "calls", "calls")
+    sampled = codec_of(tokenizer).response("calls", dialogue.end)
+    dialogue.add(dialogue.view("Who?"), "calls", "calls", sampled)
     view = dialogue.view("\n".join(results), results=results)
     messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "calls"}]
     messages += [{"role": "tool", "content": text} for text in results]
