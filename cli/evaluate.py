@@ -273,9 +273,9 @@ def print_result(result: EvaluationResult, size: str = "") -> None:
     if summary.errors:
         reason = next(row.error for row in result.rows if row.stop == "error")
         warn(f"  {summary.errors} episodes failed and are excluded from the rates; the first error: {reason}")
-    for stop, words in {"tokens": "outgrew the model's context", "answer": "ended in an unreadable answer"}.items():
+    for stop, clause in {"tokens": "outgrew the model's context", "answer": "ended in an unreadable answer"}.items():
         if reasons := [row.error for row in result.rows if row.stop == stop]:
-            warn(f"  {len(reasons)} episodes {words}; the first: {reasons[0]}")
+            warn(f"  {len(reasons)} episodes {clause}; the first: {reasons[0]}")
 
 
 def _size(result: EvaluationResult) -> str:

@@ -83,10 +83,10 @@ class AnswerWriter:
         Raises:
             PromptError: the template writes no such answer after its prompt.
         """
-        thought, said = (None, text) if self.verbatim else self.form.split(text)
+        thought, answer = (None, text) if self.verbatim else self.form.split(text)
         thinks = bool(thought and thought.strip())
-        if self.form.channels and said.startswith(_RECIPIENT):
-            if said.count(_RECIPIENT) > 1:
+        if self.form.channels and answer.startswith(_RECIPIENT):
+            if answer.count(_RECIPIENT) > 1:
                 raise PromptError(
                     _REFUSAL.format(answer="answer with several calls", way="demonstrate one call a turn")
                 )
@@ -98,8 +98,8 @@ class AnswerWriter:
         pieces = [PromptText(frame.before)]
         if thinks:
             pieces += [PromptText.of(str(thought).strip()), PromptText(frame.between)]
-        said = said.strip() if self.trims or thought is not None else said
-        return PromptText.joined([*pieces, *self._pieces(said)]), frame.end
+        answer = answer.strip() if self.trims or thought is not None else answer
+        return PromptText.joined([*pieces, *self._pieces(answer)]), frame.end
 
     def _pieces(self, said: str) -> list[PromptText]:
         """Return what was said, in which the tokens of calls are those of the template."""
@@ -155,21 +155,21 @@ def _thought() -> dict[str, object]:
 
 def _frame(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered answer without a thought."""
-    before, known, _ = (written or "").partition(_SAID)
-    return AnswerFrame(before) if known else None
+    before, answer, _ = (written or "").partition(_SAID)
+    return AnswerFrame(before) if answer else None
 
 
 def _thinking(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered answer with a thought; None if the thought was left out."""
-    before, known, rest = (written or "").partition(_THOUGHT)
-    between, said, _ = rest.partition(_SAID)
-    return AnswerFrame(before, between) if known and said else None
+    before, thought, tail = (written or "").partition(_THOUGHT)
+    between, answer, _ = tail.partition(_SAID)
+    return AnswerFrame(before, between) if thought and answer else None
 
 
 def _call(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered call in a channel, with or without a thought; None if it is written otherwise."""
-    header, known, call = (written or "").partition(_RECIPIENT)
-    if not known:
+    header, recipient, call = (written or "").partition(_RECIPIENT)
+    if not recipient:
         return None
     before, _, between = header.partition(_THOUGHT)
     return AnswerFrame(before, between, call.rpartition("}")[2].strip())

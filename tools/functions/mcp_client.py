@@ -283,11 +283,11 @@ def _first(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(describe_error(error))
 
 
-def _described(part: Any) -> str:
+def _described(part: object) -> str:
     """Return a line for a part that is no text: a link with its name, address and description, else its kind."""
     if getattr(part, "type", "") == "resource_link":
-        name = getattr(part, "title", None) or part.name
-        return f"{name}: {part.uri}" + (f" ({part.description})" if part.description else "")
+        title, name, uri, description = (getattr(part, key, None) for key in ("title", "name", "uri", "description"))
+        return f"{title or name}: {uri}" + (f" ({description})" if description else "")
     kind = getattr(part, "mime_type", None) or getattr(part, "type", type(part).__name__)
     return f"[{kind}, not text]"
 

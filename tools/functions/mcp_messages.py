@@ -53,12 +53,12 @@ class LineMender:
 
     def feed(self, block: bytes) -> bytes:
         """Return the lines that a block completes, mended."""
-        *ends, rest = block.split(b"\n")
+        *ends, tail = block.split(b"\n")
         lines = []
         for end in ends:
             lines.append(self._line(b"".join([*self._begun, end])) + b"\n")
             self._begun = []
-        self._begun.append(rest)
+        self._begun.append(tail)
         return b"".join(lines)
 
     def rest(self) -> bytes:

@@ -80,8 +80,8 @@ class AuditedFolder:
             event.get("iteration"): event.get("stage", 0) for event in self.events if event.get("phase") == "train"
         }
         stage = stages.get(iteration, 0)
-        known = isinstance(stage, int) and 0 <= stage < max(1, len(self.run.stages))
-        return run_in_stage(self.run, stage if known else 0)
+        exists = isinstance(stage, int) and 0 <= stage < max(1, len(self.run.stages))
+        return run_in_stage(self.run, stage if exists else 0)
 
     @property
     def of_warm_start(self) -> list[Path]:
@@ -160,7 +160,7 @@ def wrong_checkpoints(audited: AuditedFolder) -> Problems:
     for path in audited.of_warm_start:
         if problem := _damage(path):
             yield Place(iteration=0), problem
-    first = ""
+    first: object = ""
     for version, path in sorted(audited.weights.items()):
         if not (path / "state.json").is_file():
             continue
@@ -224,9 +224,9 @@ def wrong_metrics_file(audited: AuditedFolder) -> Problems:
         yield Place(iteration=first), f"{METRICS} lacks {lost} of the {reached} finished iterations"
     for number in sorted(number for number in told if isinstance(number, int) and number < 1):
         yield Place(), f"{METRICS} has iteration {number}, and the first one is 1"
-    for number, times in told.items():
-        if times > 1 and isinstance(number, int):
-            yield Place(iteration=number), f"{METRICS} has iteration {number} {times} times"
+    for iteration, times in told.items():
+        if times > 1 and isinstance(iteration, int):
+            yield Place(iteration=iteration), f"{METRICS} has iteration {iteration} {times} times"
     evaluated = {entry.get("iteration") for entry in audited.events if entry.get("phase") == "evaluation"}
     for file in audited.evaluations:
         if int(file.stem) not in evaluated:
