@@ -83,10 +83,10 @@ class AnswerWriter:
         Raises:
             PromptError: the template writes no such answer after its prompt.
         """
-        thought, said = (None, text) if self.verbatim else self.form.split(text)
+        thought, speech = (None, text) if self.verbatim else self.form.split(text)
         thinks = bool(thought and thought.strip())
-        if self.form.channels and said.startswith(_RECIPIENT):
-            if said.count(_RECIPIENT) > 1:
+        if self.form.channels and speech.startswith(_RECIPIENT):
+            if speech.count(_RECIPIENT) > 1:
                 raise PromptError(
                     _REFUSAL.format(answer="answer with several calls", way="demonstrate one call a turn")
                 )
@@ -98,14 +98,14 @@ class AnswerWriter:
         pieces = [PromptText(frame.before)]
         if thinks:
             pieces += [PromptText.of(str(thought).strip()), PromptText(frame.between)]
-        said = said.strip() if self.trims or thought is not None else said
-        return PromptText.joined([*pieces, *self._pieces(said)]), frame.end
+        speech = speech.strip() if self.trims or thought is not None else speech
+        return PromptText.joined([*pieces, *self._pieces(speech)]), frame.end
 
-    def _pieces(self, said: str) -> list[PromptText]:
+    def _pieces(self, speech: str) -> list[PromptText]:
         """Return what was said, in which the tokens of calls are those of the template."""
         if not self.tokens:
-            return [PromptText.of(said)]
-        parts = re.split(f"({'|'.join(map(re.escape, self.tokens))})", said)
+            return [PromptText.of(speech)]
+        parts = re.split(f"({'|'.join(map(re.escape, self.tokens))})", speech)
         return [PromptText(part) if part in self.tokens else PromptText.of(part) for part in parts]
 
 
@@ -155,21 +155,21 @@ def _thought() -> dict[str, object]:
 
 def _frame(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered answer without a thought."""
-    before, known, _ = (written or "").partition(_SAID)
-    return AnswerFrame(before) if known else None
+    before, marker, _ = (written or "").partition(_SAID)
+    return AnswerFrame(before) if marker else None
 
 
 def _thinking(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered answer with a thought; None if the thought was left out."""
-    before, known, rest = (written or "").partition(_THOUGHT)
-    between, said, _ = rest.partition(_SAID)
-    return AnswerFrame(before, between) if known and said else None
+    before, marker, remainder = (written or "").partition(_THOUGHT)
+    between, speech, _ = remainder.partition(_SAID)
+    return AnswerFrame(before, between) if marker and speech else None
 
 
 def _call(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered call in a channel, with or without a thought; None if it is written otherwise."""
-    header, known, call = (written or "").partition(_RECIPIENT)
-    if not known:
+    header, marker, call = (written or "").partition(_RECIPIENT)
+    if not marker:
         return None
     before, _, between = header.partition(_THOUGHT)
     return AnswerFrame(before, between, call.rpartition("}")[2].strip())
