@@ -223,13 +223,13 @@ class Advisor:
             UserError: the conversation no longer fits into the model's context, the episode is over, or the sampler
                 failed.
         """
-        from turncredit.agents.errors import SamplerError
+        from turncredit.agents.errors import PromptError, SamplerError
 
         if session.ended:
             raise UserError("the episode is over")
         try:
             return asyncio.run(self._ask(session))
-        except SamplerError as error:  # the person can play on
+        except (PromptError, SamplerError) as error:  # the person can play on
             raise UserError(f"the agent cannot be asked: {error}") from error
 
     async def _ask(self, session: PlaySession) -> Advice:

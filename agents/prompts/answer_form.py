@@ -72,8 +72,8 @@ class AnswerForm:
         for opening, closing in self.marks:
             begun = text.lstrip().startswith(opening)
             if closing in text and (begun or self.opened):
-                thought, _, answer = text.lstrip().removeprefix(opening).rpartition(closing)
-                return thought, self._without_frame(answer)
+                thought, _, speech = text.lstrip().removeprefix(opening).rpartition(closing)
+                return thought, self._without_frame(speech)
         if self.channels and (_CHANNEL in text or _MESSAGE in text):
             thoughts, messages = _channel_parts(text)
             return (None, text) if messages is None else (thoughts, messages)

@@ -83,10 +83,10 @@ class AnswerWriter:
         Raises:
             PromptError: the template writes no such answer after its prompt.
         """
-        thought, answer = (None, text) if self.verbatim else self.form.split(text)
+        thought, speech = (None, text) if self.verbatim else self.form.split(text)
         thinks = bool(thought and thought.strip())
-        if self.form.channels and answer.startswith(_RECIPIENT):
-            if answer.count(_RECIPIENT) > 1:
+        if self.form.channels and speech.startswith(_RECIPIENT):
+            if speech.count(_RECIPIENT) > 1:
                 raise PromptError(
                     _REFUSAL.format(answer="answer with several calls", way="demonstrate one call a turn")
                 )
@@ -98,14 +98,14 @@ class AnswerWriter:
         pieces = [PromptText(frame.before)]
         if thinks:
             pieces += [PromptText.of(str(thought).strip()), PromptText(frame.between)]
-        answer = answer.strip() if self.trims or thought is not None else answer
-        return PromptText.joined([*pieces, *self._pieces(answer)]), frame.end
+        speech = speech.strip() if self.trims or thought is not None else speech
+        return PromptText.joined([*pieces, *self._pieces(speech)]), frame.end
 
-    def _pieces(self, said: str) -> list[PromptText]:
+    def _pieces(self, speech: str) -> list[PromptText]:
         """Return what was said, in which the tokens of calls are those of the template."""
         if not self.tokens:
-            return [PromptText.of(said)]
-        parts = re.split(f"({'|'.join(map(re.escape, self.tokens))})", said)
+            return [PromptText.of(speech)]
+        parts = re.split(f"({'|'.join(map(re.escape, self.tokens))})", speech)
         return [PromptText(part) if part in self.tokens else PromptText.of(part) for part in parts]
 
 
@@ -155,21 +155,21 @@ def _thought() -> dict[str, object]:
 
 def _frame(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered answer without a thought."""
-    before, answer, _ = (written or "").partition(_SAID)
-    return AnswerFrame(before) if answer else None
+    before, marker, _ = (written or "").partition(_SAID)
+    return AnswerFrame(before) if marker else None
 
 
 def _thinking(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered answer with a thought; None if the thought was left out."""
-    before, thought, tail = (written or "").partition(_THOUGHT)
-    between, answer, _ = tail.partition(_SAID)
-    return AnswerFrame(before, between) if thought and answer else None
+    before, marker, remainder = (written or "").partition(_THOUGHT)
+    between, speech, _ = remainder.partition(_SAID)
+    return AnswerFrame(before, between) if marker and speech else None
 
 
 def _call(written: str | None) -> AnswerFrame | None:
     """Return the frame of a rendered call in a channel, with or without a thought; None if it is written otherwise."""
-    header, recipient, call = (written or "").partition(_RECIPIENT)
-    if not recipient:
+    header, marker, call = (written or "").partition(_RECIPIENT)
+    if not marker:
         return None
     before, _, between = header.partition(_THOUGHT)
     return AnswerFrame(before, between, call.rpartition("}")[2].strip())

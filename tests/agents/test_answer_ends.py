@@ -107,7 +107,7 @@ def test_demonstrations_teach_the_end_that_stops_the_sampler(template: str, spec
     demonstration = tokenize_trajectory(group.trajectories[0], agent, tokenizer)
     dialogue = Dialogue(agent, tokenizer)
     ends = frozenset([tokenizer.eos_token_id])
-    lead = "\n" if template == WORDY else ""  # which jinja cuts from the end of that template, and it writes in a turn
+    lead = "\n" if template == BARE else ""  # which jinja cuts from the end of that template, and it writes in a turn
     for turn in demonstration.turns:
         end = dialogue.end
         stops = ends | end.tokens if end else ends
