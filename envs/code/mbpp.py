@@ -18,6 +18,7 @@ import builtins
 from typing import Final
 
 from turncredit.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of, text_of
+from turncredit.tools.bounded_input import InputError
 from turncredit.tools.readers import Fields, list_in_cell
 
 __all__ = ["READ", "SPLITS", "equality", "is_mbpp", "mbpp", "names_from_candidate"]
@@ -69,7 +70,10 @@ def mbpp(data: Fields, number: int) -> CodeTask:
 
 
 def _texts(data: Fields, key: str) -> list[str]:
-    value = list_in_cell(data.get(key, []))
+    try:
+        value = list_in_cell(data.get(key, []))
+    except InputError as error:
+        raise BadTask(f"{key!r}: {error}") from error
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise BadTask(f"{key!r} must be a list of strings, got {str(value)[:80]}")
     return value

@@ -73,10 +73,10 @@ def _question(fields: Fields, id: str) -> Question | None:
 
 
 def _named_otherwise(fields: Fields, id: str) -> Question | None:
-    """Return the question of a table whose columns have names of its own; None if its answer is kept back."""
+    """Return the question in columns of other names; None if its answer is kept back, or a file belongs to it."""
     text = next(fields[name] for name in _QUESTIONS if name in fields)
     name = next(name for name in _SINGLE if name in fields)
-    if fields[name] == _HIDDEN:
+    if fields[name] == _HIDDEN or fields.get("file_name"):
         return None
     documents = fields.get("gold_docs")
     documents = documents if isinstance(documents, list) else []

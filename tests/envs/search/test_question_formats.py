@@ -137,10 +137,11 @@ def test_a_bracketed_text_that_is_no_list_of_texts_is_refused_with_its_row(
 
 
 def test_an_answer_that_is_kept_back_is_left_out_and_counted(tmp_path: Path) -> None:
-    records = [{"task_id": name, "Question": "who?", "Final answer": answer} for name, answer in ("a?", "bB")]
+    records = [{"task_id": name, "Question": "who?", "Final answer": answer} for name, answer in ("a?", "bB", "cC")]
+    records[2]["file_name"] = "c.png"  # a file cannot be searched
     (path := tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, records)))
     questions, left_out = load_questions(path)
-    assert ([question.id for question in questions], left_out) == (["b"], 1)
+    assert ([question.id for question in questions], left_out) == (["b"], 2)
 
 
 def test_questions_in_tables(tmp_path: Path) -> None:
