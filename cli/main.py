@@ -48,6 +48,7 @@ from turncredit.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_o
 from turncredit.cli.help_examples import add_examples
 from turncredit.cli.listing import list_command
 from turncredit.cli.serving import commands as serve
+from turncredit.processes.child_process import end_descendants_at_exit
 from turncredit.processes.endings import interruption_seen, stop_at_endings
 from turncredit.processes.garbage_collection import collect_garbage_less_often
 from turncredit.registry import names_from_files
@@ -56,6 +57,8 @@ DESCRIPTION = (
     "Environments, step-level credit assignment and training for multi-turn language-model agents. "
     "Start with `turncredit demo` to train an agent in minutes, or `turncredit play` to be the agent yourself."
 )
+PLAYING = frozenset({"ablate", "bench", "check", "credit", "demo", "eval", "rollout", "train"})
+"""Commands in which environments act without a person; what these start ends with the program."""
 _HOME = re.compile(r"((?:--)?[\w.-]+=)?(~[\w.-]*)(?=/|$)")
 """A word that begins with a home directory, or an option whose value does: `~/runs`, `games=~/games`."""
 
@@ -201,6 +204,8 @@ def main() -> None:
         failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback
     )
     collect_garbage_less_often()
+    if not PLAYING.isdisjoint(sys.argv[1:2]):
+        end_descendants_at_exit()
     try:
         app()
     except Exception as error:  # a bug; typer would replace sys.excepthook

@@ -10,6 +10,7 @@ processes that began sessions of their own: they are known by their ancestors, a
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import os
@@ -21,6 +22,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -36,6 +38,7 @@ __all__ = [
     "ProcessDied",
     "answer_bytes",
     "call_bytes",
+    "end_descendants_at_exit",
     "result_of",
     "run_call",
 ]
@@ -144,6 +147,22 @@ class ChildProcess:
         process.join(timeout=5.0)
         process.close()
         return code
+
+
+def end_descendants_at_exit() -> None:
+    """Let this program, as its last act, kill what it started and did not end: what environments in it have started.
+
+    Worker processes end with it anyway; those of `multiprocessing` that clean up after it are left to do so.
+    """
+    atexit.register(_end_descendants, os.getpid())
+
+
+def _end_descendants(program: int) -> None:
+    if os.getpid() != program:  # a fork of it
+        return
+    trackers = {resource_tracker._resource_tracker._pid, forkserver._forkserver._forkserver_pid} - {None}  # type: ignore[attr-defined]
+    spared = trackers.union(*(_descendants(pid) for pid in trackers))
+    _kill(_descendants(program), spared)
 
 
 def _kill_group(process: Any, mark: str, ended: bool) -> None:
