@@ -70,6 +70,13 @@ def test_only_the_newest_are_kept_and_nothing_half_done(tmp_path, policy):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000002", "000003"]
 
 
+def test_an_empty_folder_is_no_checkpoint(tmp_path, policy):
+    points = Checkpoints(tmp_path)
+    points.save(1, *policy, None, {})
+    (tmp_path / "000099").mkdir()
+    assert points.steps() == [1]
+
+
 def _truncate(path):
     path.write_bytes(path.read_bytes()[:-10])
 
