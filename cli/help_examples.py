@@ -33,7 +33,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "show": ("turncredit show runs/demo-hgpo-0 --credit gigpo,grpo --limit 1",),
     "report": ("turncredit report runs/demo-hgpo-0 --output report.html", "turncredit report runs/my-run --live"),
     "credit": ("turncredit credit runs/demo-hgpo-0", "turncredit credit runs/demo-hgpo-0 --truth 8"),
-    "export": ("turncredit export runs/demo-hgpo-0 --to sharegpt",),
+    "export": ("turncredit export runs/demo-hgpo-0 --to openai",),
     "import": ("turncredit import conversations.jsonl --from sharegpt",),
     "audit": ("turncredit audit runs/demo-hgpo-0",),
     "check": ("turncredit check turncredit/Household-v0 level=tiny", "turncredit check my_module:mine/Env-v0 --light"),
