@@ -118,7 +118,11 @@ def run_of(tmp_path, rule, *overrides):
 FILLABLE = [rule for rule in GRADED if set(rule.needs) <= {*FILLED, "tokens", "action", "valid"}]
 
 
-@pytest.mark.parametrize(("method", "rule"), list(itertools.product(BINARY[:1] + BINARY[-1:], FILLABLE)), ids=str)
+@pytest.mark.parametrize(
+    ("method", "rule"),
+    list(itertools.product(BINARY[:1] + BINARY[-1:], FILLABLE)),
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_a_threshold_behind_graded_rewards_is_refused_at_the_start(tmp_path, method, rule):
     run = run_of(tmp_path, rule, f'credit.method="{method}"')
     with pytest.raises(ConfigError, match=rf"{method}.*above 0.5.*'{rule.name}'.*set credit.options.threshold"):
