@@ -172,7 +172,9 @@ def test_unknown_instances_are_refused(task: Any) -> None:
 
 
 def test_the_contract_is_kept() -> None:
-    effort = Effort(walks=1, turns=3, pairs=1, states=1, depth=1, continuations=1, search=4, long=0)
+    effort = Effort(
+        walks=1, turns=3, pairs=1, states=1, depth=1, continuations=1, search=4, long=0, plans=1, contents=2
+    )
     report = check_env(
         "turncredit/MiniWoB-click-tab-2-v0", kwargs={"max_episode_steps": 3}, tasks=1, effort=effort, level="runtime"
     )

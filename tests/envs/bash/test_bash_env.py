@@ -199,7 +199,9 @@ def test_a_box_that_died_is_replaced(env: BashEnv) -> None:
 
 @needs_box
 def test_the_contract_is_kept() -> None:
-    effort = Effort(walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17)
+    effort = Effort(
+        walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17, plans=2, contents=4
+    )
     kwargs = {"level": "tiny", "seconds": 20}
     report = check_env("turncredit/Bash-v0", kwargs=kwargs, tasks=1, effort=effort, level="runtime")
     assert report.ok, report

@@ -159,7 +159,9 @@ def test_several_tasks_and_their_snapshots(tmp_path: Path) -> None:
 def test_the_contract_holds(tmp_path: Path) -> None:
     folder = harbor_task(tmp_path / "one")
     needed("bwrap")
-    effort = Effort(walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17)
+    effort = Effort(
+        walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17, plans=2, contents=4
+    )
     arguments = {"tasks": str(folder), "sandbox": "bwrap"}
     report = check_env("turncredit/Bash-v0", kwargs=arguments, tasks=1, effort=effort, level="runtime")
     assert report.ok, report

@@ -283,7 +283,9 @@ def test_images_mark_what_was_visited_and_so_does_their_state(web: Env) -> None:
 
 
 def test_the_contract_is_kept() -> None:
-    effort = Effort(walks=1, turns=3, pairs=1, states=1, depth=1, continuations=1, search=4, long=0)
+    effort = Effort(
+        walks=1, turns=3, pairs=1, states=1, depth=1, continuations=1, search=4, long=0, plans=1, contents=2
+    )
     kwargs = {"level": "tiny", "max_episode_steps": 3}
     report = check_env("turncredit/WebShopBrowser-v0", kwargs=kwargs, tasks=1, effort=effort, level="runtime")
     assert report.ok, report
