@@ -164,14 +164,12 @@ class Dialogue:
             view: what the agent saw at this turn.
             text: the answer.
             action: the action in the answer, None if there was none.
-            response: ids of the answer as sampled; None: those of `demonstrated`.
+            response: ids of the answer as sampled; None: those of `demonstrated`, or of the text as it stands where the
+                chat template writes no such answer, since nobody imitates what is only played.
             message: the answer as a server's message.
-
-        Raises:
-            PromptError: there is no response, and the chat template writes no such answer after its prompt.
         """
         if response is None:
-            _, response = self.demonstrated(text)
+            response = self._played(text)
         if self.agent.prompt.appends:
             if self._current is None or self._current[0] is not view:
                 self.prompt(view)
@@ -231,6 +229,14 @@ class Dialogue:
             return text, codec.encode_answer(whole.text, ((0, len(whole.text)),) if chat is None else whole.untrusted)
         gap = "" if end is None or end.token is None else end.gap
         return written.text + gap, codec.response(written, end)
+
+    def _played(self, text: str) -> tuple[int, ...]:
+        """Return the ids of an answer that was not sampled."""
+        try:
+            return self.demonstrated(text)[1]
+        except PromptError:
+            chat = self.agent.chat_template
+            return () if self._codec is None else self._codec.response(text, None if chat is None else chat.end)
 
     def _after_stop(self, text: PromptText, before: tuple[int, ...]) -> PromptText:
         """Return the text without the stop string, or template's end, at its start if the last answer ended with it."""

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from toys.chat_families import FAMILIES, KEEP_HISTORY, TAGS, WINDOW, Family
+from toys.chat_families import FAMILIES, KEEP_HISTORY, TAGS, WINDOW, ChatFamily
 from toys.chat_tokenizers import made
 
 from turncredit.agents.agent import Agent
@@ -48,7 +48,7 @@ def plain() -> Any:
     return build_tokenizer(["hello", "look", "I see.", "find Ada"], vocab=300)
 
 
-def agent_of(tokenizer: Any, family: Family, parser: str, mode: str, tools: bool = False) -> Agent:
+def agent_of(tokenizer: Any, family: ChatFamily, parser: str, mode: str, tools: bool = False) -> Agent:
     chat: dict[str, Any] = {**family.options, **({"tools": [TOOL]} if tools else {})}
     chat |= {"keep_history": True} if mode == KEEP_HISTORY else {}
     builder = Window(AS_IT_IS, 1) if mode == WINDOW else Conversation(AS_IT_IS)
@@ -69,7 +69,7 @@ def fields(turn: Any) -> dict[str, Any]:
 
 
 def rendered(
-    tokenizer: Any, family: Family, answer: dict[str, Any], said: str, end: str, *, tools: bool = False
+    tokenizer: Any, family: ChatFamily, answer: dict[str, Any], said: str, end: str, *, tools: bool = False
 ) -> str | None:
     """What the template writes of an answer after its prompt, up to its end; None if it does not extend the prompt."""
     options = {**family.options, **({"tools": [TOOL]} if tools else {})}
@@ -119,7 +119,7 @@ def test_what_is_taught_is_what_the_template_writes(plain: Any, name: str, parse
         assert second.prompt[: len(first.prompt) + len(first.response)] == first.prompt + first.response
 
 
-def closes(family: Family, wanted: str) -> bool:
+def closes(family: ChatFamily, wanted: str) -> bool:
     """Whether the prompt or the template's text closes a thought before the answer."""
     return "</think>" in family.tail + wanted
 
@@ -149,7 +149,7 @@ def test_recorded_thoughts_are_written_as_the_template_writes_them(plain: Any, n
         assert turn.response == tuple(tokenizer.encode(wanted, add_special_tokens=False))
 
 
-def shown(tokenizer: Any, family: Family, answer: dict[str, Any]) -> bool:
+def shown(tokenizer: Any, family: ChatFamily, answer: dict[str, Any]) -> bool:
     """Whether the template accepts the answer: that of gpt-oss refuses channels in the text."""
     try:
         tokenizer.apply_chat_template([HELLO, answer], tokenize=False, **family.options)
