@@ -10,7 +10,7 @@ from torch import Tensor
 from turncredit.training.errors import ConfigError
 from turncredit.training.objectives.clipping import Losses, unclipped
 from turncredit.training.objectives.function import objective
-from turncredit.training.objectives.kl import check_kl, corrected_kl, kl
+from turncredit.training.objectives.kl import corrected_kl, kl
 from turncredit.training.objectives.likelihood import likelihood_drop
 from turncredit.training.objectives.tokens import LARGEST, Tokens
 
@@ -166,11 +166,11 @@ def kl_penalty(tokens: Tokens, *, estimator: str = "k3", corrected: bool = False
         corrected: whether the tokens are those of an older policy; see `corrected_kl`.
 
     Raises:
-        ConfigError: the estimator is unknown, or k1 without a correction.
+        ConfigError: the estimator is unknown.
 
-    Source: Schulman 2020, "Approximating KL divergence".
+    Source: Schulman 2020, "Approximating KL divergence". A run refuses k1 without a correction, whose expected gradient
+    is zero.
     """
-    check_kl(estimator, corrected)
     if corrected:
         return unclipped(corrected_kl(tokens.new, tokens.need("ref"), tokens.log_ratio, estimator))
     return unclipped(kl(tokens.new, tokens.need("ref"), estimator))

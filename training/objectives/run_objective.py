@@ -10,6 +10,7 @@ from turncredit.registry import suggest
 from turncredit.training.config.sections import ObjectiveSection, chosen
 from turncredit.training.errors import ConfigError
 from turncredit.training.objectives.catalogue import ObjectiveInfo, get
+from turncredit.training.objectives.kl import check_kl
 from turncredit.training.objectives.terms import SCOPES, Scope, Stats, Terms, whole_loss
 from turncredit.training.objectives.tokens import Tokens
 
@@ -38,6 +39,8 @@ class Objective(Terms):
         super().__post_init__()
         self.info.function.check(self.options)
         self.info.function.check_terms(self)
+        if self.name == "kl_penalty":
+            check_kl(str(self.options.get("estimator", "k3")), bool(self.options.get("corrected")))
         if self.whole_groups and self.sequence != "trajectory":
             raise ConfigError(
                 f'{self.name} compares the episodes of a group: objective.sequence must be "trajectory", not '
