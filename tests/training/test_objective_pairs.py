@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from turncredit.training import ConfigError
-from turncredit.training.objectives import AGGREGATIONS, CORRECTIONS, KL_ESTIMATORS, objectives
+from turncredit.training.objectives import AGGREGATIONS, CORRECTIONS, KL_ESTIMATORS, Objective, objectives
 from turncredit.training.objectives.function import ObjectiveFunction
 from turncredit.training.objectives.terms import SHARED
 from turncredit.training.objectives.tokens import flatten
