@@ -132,7 +132,7 @@ def test_a_divergence_without_correction_has_the_gradient_that_the_page_says_or_
         with pytest.raises(ConfigError, match="k1 has an expected gradient of zero"):
             case.expected("ppo_clip", case.old, ("ref",), **term)
         with pytest.raises(ConfigError, match="k1 has an expected gradient of zero"):
-            Objective("kl_penalty", {"estimator": "k1"})
+            Objective(name="kl_penalty", options={"estimator": "k1"})
         return
     found = case.expected("ppo_clip", case.old, ("ref",), **term) - case.expected(
         "ppo_clip", case.old, aggregation="token-sum"
