@@ -59,7 +59,10 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("train.forks=uniform", f"env.id={UNFORKED}"), f"{UNFORKED} cannot: it goes on by itself"),
     (("credit.method=tree_grpo",), "which toys.corridor"),
-    (('sampling.rewards=["toys.sampling_rules:JUDGED"]',), "JUDGED' needs 'judge' for every turn, which toys.corridor"),
+    (
+        ("credit.method=psr_nsr", 'sampling.rewards=["cosine"]'),
+        "credit.method = 'psr_nsr' takes scores above 0.5 as right and all others as wrong, which does not divide",
+    ),
     (("train.forks=uniform", 'sampling.groups=["dapo"]'), "train.forks.where and sampling.groups both decide"),
     (
         (f"env.id={EXPERTLESS}", 'sampling.groups=["toys.sampling_rules:SHOWING"]'),
@@ -133,6 +136,11 @@ def test_every_rule_is_broken_by_some_run(number):
     with pytest.raises(ConfigError) as refused:
         check_rules(run)
     assert str(refused.value) == RULES[number].text(run)
+
+
+def test_a_reward_rule_whose_column_nothing_fills_is_refused():
+    with pytest.raises(ConfigError, match="'judge'"):
+        check_rules(make_run('sampling.rewards=["toys.sampling_rules:JUDGED"]'))
 
 
 def test_an_ordinary_run_breaks_no_rule():
