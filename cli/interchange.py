@@ -42,7 +42,7 @@ class Export:
         path: of the run, or of a file of trajectories.
         rules: of credit, as they were typed; None: the run's.
         status: shows how far it is.
-        origin: of the episodes.
+        origin: origin of the episodes.
         episodes: number of episodes so far.
         holding: number of episodes by what they hold for which the format may have no room.
         in_parts: number of answers that have reasoning or calls.

@@ -7,7 +7,7 @@ The handler raises an exception in whatever the main thread does. Python ignores
 callbacks of weak references and of the garbage collector, hooks of `os.fork`. A signal whose exception is lost there is
 sent again a moment later, Ctrl-C included. A library that catches every exception hides it as well: the next signal
 raises again, and a long loop asks `stop_if_asked`. So a signal counts as repeated only while an earlier one is on its
-way to whoever stops the program, or has arrived.
+way to the code that stops the program, or has arrived.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Ending(KeyboardInterrupt):
 
 _state: State = "elsewhere"
 """How far the request has come: this program does not use `stop_at_endings`; nobody asked; a block of
-`uninterrupted` holds it; its exception was raised; whoever stops the program has it."""
+`uninterrupted` holds it; its exception was raised; the code that stops the program has it."""
 _raised: weakref.ref[Ending] | None = None
 """The exception that is on its way; one that is gone reached nobody."""
 _report_ignored = sys.unraisablehook

@@ -26,11 +26,11 @@ class ChatMessage:
     Attributes:
         role: who says it.
         content: the text, without reasoning and calls.
-        reasoning: of an answer, if the format has a field for it.
+        reasoning: reasoning of an answer, if the format has a field for it.
         calls: tool calls of an answer.
         call: id of the call whose result this is.
         imitated: whether an answer is to be imitated.
-        images: that are shown after the text.
+        images: images that are shown after the text.
     """
 
     role: Role

@@ -126,7 +126,7 @@ class _Parts:
         text: its text.
         reasoning: texts of thinking.
         calls: tool calls.
-        results: of earlier calls.
+        results: results of earlier calls.
     """
 
     left_out: set[str]
@@ -177,8 +177,8 @@ def text_of_parts(content: object, left_out: set[str]) -> str:
     """Return the text of a message's content: a text, or a list of parts.
 
     Args:
-        content: as read.
-        left_out: names of what is no text are added to it.
+        content: content of the file, as read.
+        left_out: list to which the names of all else than text are added.
 
     Raises:
         InputError: it is something else.

@@ -166,11 +166,11 @@ def conversation_trajectory(
     turns are compared only after the same past. A score is the reward of the last turn, and cut to [0, 1].
 
     Args:
-        messages: in their order; results of calls may stand in another order than the calls.
+        messages: messages in their order; results of calls may stand in another order than the calls.
         id: of the trajectory.
         task: id of the task; empty: the id.
         task_type: kind of the task.
-        score: of the episode, or all that is known of its end; None: unknown, and counted as 1, since a demonstration
+        score: score of the episode, or what is known of its end; None: unknown, counted as 1, since a demonstration
             is to be imitated, or as 0 if it failed.
         error: why the episode failed.
         empty: whether it may have no answer.

@@ -43,7 +43,7 @@ class TrajectoryFormat:
         title: what it is.
         write: writes episodes to a new path; None: the format is only read.
         read: yields the episodes of a path; None: the format is only written.
-        suffix: of the file that is written or read; empty: a folder.
+        suffix: suffix of the file that is written or read; empty: a folder.
         carries: what comes back of a turncredit episode.
         lacks: what does not: some of `TOKENS`, `IMAGES` and `TOOLS`.
         trains: whether trainers render its messages with chat templates.

@@ -127,8 +127,8 @@ def _feature(name: str, kind: object, inside: Mapping[str, object], origin: Orig
     """Return what a column is, or a key of its objects.
 
     Args:
-        name: of the column or the key.
-        kind: as `write_parquet` takes it.
+        name: name of the column or the key.
+        kind: kind of column, as `write_parquet` takes it.
         inside: the object of which it is a key.
         origin: says how arguments are written.
     """

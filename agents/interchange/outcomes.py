@@ -28,9 +28,9 @@ class StatedOutcome:
 
     Attributes:
         reward: sum of the rewards.
-        score: of the task.
+        score: score of the task.
         won: whether the task was solved.
-        rewards: of the answers, one for each.
+        rewards: rewards of the answers, one for each.
     """
 
     reward: float | None = None

@@ -164,7 +164,7 @@ def restored(
         record: from `embedded`, as it was read.
         conversation: its texts.
         tokens: of each turn; (): the format has none.
-        images: to which the record refers; None: they do not come with it, and are left out.
+        images: images to which the record refers; None: they do not come with it, and are left out.
 
     Raises:
         InputError: the record is damaged, or of another conversation.

@@ -15,7 +15,7 @@ def in_order_of_calls(calls: Sequence[Call], replies: Sequence[ChatMessage], ans
     """Return what was said after an answer, with the results of its calls in the order of the calls.
 
     Args:
-        calls: of the answer.
+        calls: calls of the answer.
         replies: until the next answer.
         answer: number of the answer from 1, for messages; 0: there was none yet.
 
@@ -45,7 +45,7 @@ def results_of(calls: Sequence[Call], replies: Sequence[ChatMessage]) -> tuple[s
     """Return the results of the calls of an answer, one for each, if nothing else was said after them; else ().
 
     Args:
-        calls: of the answer; (): its text may hold them.
+        calls: calls of the answer; (): its text may hold them.
         replies: after it, in the order of the calls.
     """
     alone = all(message.role == "tool" for message in replies) and (not calls or len(replies) == len(calls))

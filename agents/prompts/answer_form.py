@@ -38,7 +38,7 @@ class AnswerForm:
     """The form of an answer under a chat template.
 
     Attributes:
-        marks: of thoughts.
+        marks: marks of thoughts.
         opened: whether the prompt has opened a thought, so that an answer begins inside it.
         channels: whether an answer has messages in channels.
         around: tokens of the template that stand before and after the text of an answer.

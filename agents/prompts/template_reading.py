@@ -188,7 +188,7 @@ class TemplateReader:
         """Return what stands between turns whose answers have one style.
 
         Args:
-            style: of the answers.
+            style: style of the answers.
             loose: whether thoughts may be missing in the history.
         """
         pairs = [[style(0), style(1)]] if loose or self._closed_by_prompt else self._thoughtful(style)

@@ -196,7 +196,7 @@ def chance_of_nothing(advantage: Floats, error: Floats, limit: float) -> Floats:
     Args:
         advantage: float64 [N], the estimates.
         error: float64 [N], their standard errors; 0 where the advantage is known exactly.
-        limit: from 0; the interval is -limit to limit.
+        limit: distance of both ends from 0; the interval is -limit to limit.
     """
     exact = (np.abs(advantage) <= limit + TINY).astype(np.float64)
     scale = np.where(error > 0.0, error, 1.0) * math.sqrt(2.0)

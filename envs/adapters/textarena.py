@@ -189,7 +189,7 @@ def _require_listed_moves(make: Callable[[], _Game], name: str, players: int) ->
             try:
                 game.reset(num_players=players, seed=seed)
             except (AssertionError, ValueError, LookupError):
-                return  # reset() says that so many cannot play
+                return  # reset() says that this number cannot play
             for _ in range(_PROBED_MOVES):
                 seat, observation = game.get_observation()
                 text, before = str(observation), heard.get(seat, "")

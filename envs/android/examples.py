@@ -32,11 +32,11 @@ def examples(
     """Return one action of each form that is allowed.
 
     Args:
-        elements: of the screen.
+        elements: elements of the screen.
         size: its width and height.
         apps: names of the apps that can be opened.
         numbered: whether the agent may name elements by their numbers.
-        scale: of the agent's points; None: pixels of the screen.
+        scale: scale of the agent's points; None: pixels of the screen.
     """
     touched = next((element for element in elements if element.kind != "text"), None)
     field = next((element for element in elements if element.node.editable), None)

@@ -40,7 +40,7 @@ class PhoneSight:
         size: width and height of the image.
         images: whether observations have one.
         marks: whether it shows the numbers of the elements.
-        scale: of the agent's points; None: pixels of the screen, where admissible actions name elements.
+        scale: scale of the agent's points; None: pixels of the screen, where admissible actions name elements.
         snap: whether a touch of a point is one of the middle of the element there.
         intro: what the first observation says about actions.
     """

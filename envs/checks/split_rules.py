@@ -137,7 +137,7 @@ def _script(explorer: Explorer, training: str, task: str, name: str, other: str)
 
 
 def _spread(ids: Sequence[str], most: int) -> list[str]:
-    """Return at most so many ids, evenly spread over a list."""
+    """Return at most a number of ids, evenly spread over a list."""
     count = min(most, len(ids))
     return list(dict.fromkeys(ids[round(i * (len(ids) - 1) / max(1, count - 1))] for i in range(count)))
 

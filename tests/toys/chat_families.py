@@ -35,7 +35,7 @@ class ChatFamily:
         end: what ends an answer.
         tail: what stands between the user's text and the answer in a prompt.
         answer: what stands after the user's text where an answer without a thought follows and nothing else.
-        mode: in which prompts it can be used.
+        mode: prompts in which it can be used.
         tools: the same where it describes tools; "" if it describes none.
         system: the same with a system message; "" where that changes nothing.
         bos: beginning of a text.

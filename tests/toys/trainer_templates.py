@@ -98,7 +98,7 @@ class Kind:
         template: the template.
         call: an answer that calls find(shelf=9, what="the red key").
         two: an answer with a call of look() and one of find(shelf=2).
-        begin: of a conversation, before the definitions of tools.
+        begin: beginning of a conversation, before the definitions of tools.
         tools: after them.
         user: what stands around a message of the user.
         answer: the same of an answer.

@@ -19,7 +19,7 @@ _PARTS: Final = frozenset(("text", "image", "audio", "resource_link", "resource"
 
 
 def mended(data: bytes) -> bytes:
-    """Return a message in JSON as the mcp package reads it; what is no JSON stays as it is."""
+    """Return a message in JSON as the mcp package reads it; a text that is not JSON stays as it is."""
     try:
         message = parse_json(data, "a message", encodable=True)
     except InputError:

@@ -17,7 +17,7 @@ class ColumnSource(NamedTuple):
     Attributes:
         kind: what it is; "every run" and "learner" need no key.
         words: the words of a command line that make a run fill the column.
-        note: for the documentation.
+        note: note for the documentation.
     """
 
     kind: Kind

@@ -25,7 +25,7 @@ def matches(
     Args:
         groups: the episodes.
         pattern: a regular expression, such as the name of a tool; by default, anything that was done.
-        column: where the flags go, such as "used" for a tool or "parallel" for a mark of thoughts.
+        column: column of the flags, such as "used" for a tool or "parallel" for a mark of thoughts.
         of: what is searched: the answers with their thoughts, the actions, or what the agent saw.
         least: turns in which it occurs.
     """
@@ -52,7 +52,7 @@ def kinds(
     Args:
         groups: the episodes.
         patterns: a regular expression for each name; None: one, "thought", for answers of more than their action.
-        column: where the names go: "format", or "role" with per = "turn".
+        column: column of the names: "format", or "role" with per = "turn".
         per: what has a kind.
         of: what is searched.
         otherwise: name where none occurs.
@@ -101,7 +101,7 @@ def facts(groups: Sequence[Group], *, share: float = 0.7, refusal: str = REFUSAL
 
     Args:
         groups: the episodes.
-        share: of the words of a sentence, of four letters and more, that must occur in one line.
+        share: share of the words of a sentence, of four letters and more, that must occur in one line.
         refusal: a regular expression for answers that admit not to know.
     """
     check_number("share", share, 0.0, 1.0, open_low=True)
@@ -129,7 +129,7 @@ def budgets(groups: Sequence[Group], *, factor: float = 1.0, otherwise: float = 
 
     Args:
         groups: the episodes.
-        factor: of the mean.
+        factor: factor of the mean.
         otherwise: budget of a group that nobody won.
     """
     check_number("factor", factor, 0.0, open_low=True)

@@ -51,7 +51,7 @@ async def judge(
         prompt: the instruction; {scale} is the scale. Empty: a plain one.
         scale: largest number that the model may give.
         missing: score without an answer that can be read.
-        max_tokens: of an answer.
+        max_tokens: tokens of an answer at most.
     """
     check_choice("per", per, Per)
     check_number("scale", scale, 0.0, open_low=True)
@@ -94,7 +94,7 @@ async def pairwise(
         ask: the model.
         column: where the preferences go.
         prompt: the instruction.
-        max_tokens: of an answer.
+        max_tokens: tokens of an answer at most.
 
     Source: Writing-Zero (BRPO), arXiv 2506.00103.
     """
@@ -141,10 +141,10 @@ async def verdict(
     Args:
         groups: the episodes.
         ask: the model.
-        column: where the answers go.
+        column: column of the answers.
         question: what is asked; by default, whether the first answer was right.
         missing: value without an answer that begins with yes or no.
-        max_tokens: of an answer.
+        max_tokens: tokens of an answer at most.
     """
     check_number("missing", missing, 0, 1, whole=True)
     check_number("max_tokens", max_tokens, 1, whole=True)

@@ -38,12 +38,12 @@ def dots(
         records: of all tasks. The prediction is the remembered column of that name, in [0, 1].
         count: number of groups.
         group: episodes of a group.
-        rng: of the draw.
+        rng: generator of the draw.
         target: difficulty that is looked for, in [0, 1].
         temperature: above 0; 0.001 is almost the nearest only.
         column: name of the predictions.
         similar: temperature of the likeness of tasks; 0: tasks of which nothing is known come first.
-        weights: of the parts of a mixture, whose tasks are not like those of another part; None for one environment.
+        weights: weights of the parts of a mixture, whose tasks are unlike those of other parts; None without parts.
 
     Source: Sun et al. 2025 (DOTS), arXiv 2506.05316. There, every second iteration plays 256 tasks for reference, and
         an adapter on embeddings predicts the difficulty of all others from them; here those that were played last are

@@ -65,15 +65,15 @@ def levels(
         records: of all tasks.
         count: number of groups.
         group: episodes of a group.
-        rng: of the draw.
+        rng: generator of the draw.
         order: the levels, the easiest first; empty: in the order in which the pool names them.
         start: level of the first draw; empty: the easiest. The last level with `mix=0` trains on that level alone, the
             baseline of a curriculum.
         threshold: share of won episodes that ends a level, in [0, 1].
         visits: number of visits whose mean is taken; several of one task between two draws count as one.
         mix: share of the groups from levels below, in [0, 1).
-        weights: of the parts of a mixture; None for one environment.
-        state: of the previous draw.
+        weights: weights of the parts of a mixture; None for one environment.
+        state: state of the previous draw.
 
     Raises:
         TrainingError: the pool has a level that `order` does not name, or the other way round; it has no level `start`.
@@ -128,9 +128,9 @@ class _Ladder:
         Args:
             pool: records in the order of their ids.
             numbers: the level of each row, from 0.
-            rng: of the draw.
+            rng: generator of the draw.
             count: number of groups.
-            state: of the previous draw.
+            state: state of the previous draw.
             first: level of the first draw.
         """
         played = played_since(pool, None if state is None else state["counts"])

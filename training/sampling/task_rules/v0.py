@@ -50,13 +50,13 @@ def v0(
         count: number of groups.
         group: episodes of a group, on average.
         iteration, total: finished iterations, and those of the whole run.
-        rng: of the draw.
+        rng: generator of the draw.
         least, most: bounds of a size, episodes.
         solver: "greedy", one episode after the other, or the "optimum".
         column: name of the predictions.
         tasks: rule that draws the tasks.
-        weights: of the parts of a mixture, whose tasks are not like those of another part; None for one environment.
-        state: of the previous draw.
+        weights: weights of the parts of a mixture, whose tasks are unlike those of other parts; None without parts.
+        state: state of the previous draw.
 
     Source: V0, 2026, arXiv 2602.03584, as described by others. There, p comes from a trained value model that reads 256
         outcomes of the policy on other tasks, and the task; here the 256 tasks that were played last say it by their

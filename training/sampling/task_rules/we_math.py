@@ -57,10 +57,10 @@ def we_math(
         records: of all tasks.
         count: number of groups.
         group: episodes of a group.
-        rng: of the draw.
+        rng: generator of the draw.
         mark: separates the base and the parts in the id of a task.
         win: share of won episodes since the previous draw with which a variant counts as won, in (0, 1].
-        state: of the previous draw.
+        state: state of the previous draw.
 
     Source: Qiao et al. 2025 (We-Math 2.0), code of We-Math/We-Math2.0. The ids, `win` for groups, and what isolates the
         failing part in a ladder of any shape are ours.
