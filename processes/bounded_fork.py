@@ -20,6 +20,8 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
+from turncredit.processes.garbage_collection import leave_inherited_garbage, no_collection
+
 __all__ = ["LimitExceeded", "call_bounded"]
 
 T = TypeVar("T")
@@ -48,12 +50,13 @@ def call_bounded(work: Callable[[], T], *, seconds: int, memory: int, result_byt
     if not sys.platform.startswith("linux"):
         return work()
     reader, writer = os.pipe()
-    with warnings.catch_warnings():
+    collects = gc.isenabled()
+    with warnings.catch_warnings(), no_collection():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the work does not use
         pid = os.fork()
-    if not pid:
-        os.close(reader)
-        _work(work, writer, seconds, memory)
+        if not pid:
+            os.close(reader)
+            _work(work, writer, seconds, memory, collects)
     os.close(writer)
     try:
         data = _read(reader, time.monotonic() + _PATIENCE * seconds, result_bytes)
@@ -71,9 +74,9 @@ def call_bounded(work: Callable[[], T], *, seconds: int, memory: int, result_byt
     return result
 
 
-def _work(work: Callable[[], object], writer: int, seconds: int, memory: int) -> NoReturn:
+def _work(work: Callable[[], object], writer: int, seconds: int, memory: int, collects: bool) -> NoReturn:
     """Call the function in the copy, write its pickled result, and end the copy without any clean-up."""
-    gc.freeze()  # a collection would visit, and so copy, all the memory that is shared with the first process
+    leave_inherited_garbage(collects)  # to visit it would copy all the memory that is shared with the first process
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import multiprocessing
 import os
 import pickle
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from turncredit.processes.failures import deliverable, message_of
-from turncredit.processes.garbage_collection import collect_garbage_less_often
+from turncredit.processes.garbage_collection import collect_garbage_less_often, leave_inherited_garbage, no_collection
 from turncredit.registry import ImportRules, adopt_import_rules, import_rules
 
 __all__ = [
@@ -108,10 +109,14 @@ class ChildProcess:
         self.pipe, theirs = context.Pipe()
         self._mark = secrets.token_hex(8)
         self._process: Any = context.Process(  # type: ignore[attr-defined]
-            target=_begin, args=(import_rules(), self._mark, target, theirs, *args), name=name, daemon=daemon
+            target=_begin,
+            args=(import_rules(), self._mark, gc.isenabled(), target, theirs, *args),
+            name=name,
+            daemon=daemon,
         )
         self._lock = threading.Lock()  # of the decision who reaps the process
-        self._process.start()
+        with no_collection():  # in a fork the collector waits until the garbage of this process is set aside
+            self._process.start()
         self.pid: int = self._process.pid
         self.sentinel: int = self._process.sentinel
         theirs.close()
@@ -224,8 +229,11 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-def _begin(rules: ImportRules, mark: str, target: Callable[..., None], pipe: Connection, *args: object) -> None:
+def _begin(
+    rules: ImportRules, mark: str, collects: bool, target: Callable[..., None], pipe: Connection, *args: object
+) -> None:
     """Run in the child: leave the parent's session, watch the parent, and call the target."""
+    leave_inherited_garbage(collects)
     adopt_import_rules(rules)
     with contextlib.suppress(OSError, AttributeError):
         os.setsid()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -19,6 +20,53 @@ def test_a_fork_works_on_what_this_process_holds() -> None:
         value, pid = fork.result()
     assert value == 21
     assert pid != os.getpid()
+
+
+class Handle:
+    """What only the process that made it may close, in a circle that the collector finds."""
+
+    def __init__(self, closed_in: list[int]) -> None:
+        self.circle = self
+        self.closed_in = closed_in
+
+    def __del__(self) -> None:
+        self.closed_in.append(os.getpid())
+
+
+def test_a_fork_does_not_finalize_the_garbage_of_its_parent() -> None:
+    def work(_: ForkPipe) -> tuple[list[int], bool]:
+        gc.collect()
+        inherited = list(closed_in)
+        Handle(closed_in)
+        gc.collect()
+        return inherited, closed_in == [os.getpid()]
+
+    closed_in: list[int] = []
+    gc.collect()
+    collects = gc.isenabled()
+    gc.disable()  # or a collection could find it before the fork
+    try:
+        Handle(closed_in)
+        with ForkedProcess(work) as fork:
+            assert fork.result() == ([], True)
+        assert closed_in == []
+        gc.collect()
+        assert closed_in == [os.getpid()]
+    finally:
+        if collects:
+            gc.enable()
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_collector_runs_in_a_fork_as_it_does_here(collects: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        with ForkedProcess(lambda _: gc.isenabled()) as fork:
+            assert fork.result() is collects
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_a_fork_can_be_asked() -> None:
