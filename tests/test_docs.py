@@ -176,7 +176,7 @@ def test_commands_in_the_documents_exist_with_their_options(name: str, program: 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if name != "CHANGELOG.md"])  # which lists old keys
 def test_configuration_keys_in_the_documents_exist(name: str, tmp_path: Path) -> None:
-    from turncredit.agents.samplers.openai.options import OpenAIOptions
+    from turncredit.engines.openai.options import OpenAIOptions
     from turncredit.evaluation.suite import Suite
     from turncredit.training.config.run import Run
 

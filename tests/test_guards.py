@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "phone/installed_apps.py": "its own parts",
     "phone/shell/table.py": "its own parts",
     "envs/android/tasks/template.py": "its own parts",
-    "agents/cluster/function_actor.py": "functions of turncredit, on another node",
+    "engines/cluster/function_actor.py": "functions of turncredit, on another node",
     "cli/listing/list_command.py": "classes of registered environments",
     "envs/code/candidate_runner.py": "runs inside of a box",
     "envs/code/script_runner.py": "runs inside of a box",

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from turncredit.agents.errors import SamplerError
-from turncredit.agents.samplers.background import BackgroundLoop
+from turncredit.engines.background import BackgroundLoop
 
 
 async def where() -> tuple[str, int]:

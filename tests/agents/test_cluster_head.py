@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 from toys.waiting import eventually
 
-from turncredit.agents.cluster import head
 from turncredit.agents.errors import EngineFailed
+from turncredit.engines.cluster import head
 
 SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 

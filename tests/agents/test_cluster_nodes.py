@@ -22,14 +22,14 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 
-from turncredit.agents.cluster import connection, head  # noqa: E402
-from turncredit.agents.cluster.checks import check_address  # noqa: E402
-from turncredit.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
-from turncredit.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turncredit.agents.errors import SamplerError  # noqa: E402
 from turncredit.agents.prompts.prompt import View  # noqa: E402
-from turncredit.agents.samplers.base import Completion, Request, SamplerSettings  # noqa: E402
 from turncredit.cli import doctor  # noqa: E402
+from turncredit.engines.base import Completion, Request, SamplerSettings  # noqa: E402
+from turncredit.engines.cluster import connection, head  # noqa: E402
+from turncredit.engines.cluster.checks import check_address  # noqa: E402
+from turncredit.engines.cluster.connection import Cluster, ClusterSettings  # noqa: E402
+from turncredit.engines.cluster.sampler import ClusterSampler  # noqa: E402
 
 pytestmark = pytest.mark.waits
 
@@ -200,7 +200,7 @@ def test_a_node_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 HEAD = """
 from ray.cluster_utils import Cluster
-from turncredit.agents.cluster.connection import patient_start
+from turncredit.engines.cluster.connection import patient_start
 
 node = {"num_cpus": 1, "object_store_memory": 2**27, "include_dashboard": False}
 with patient_start():
@@ -213,7 +213,7 @@ JOIN = """
 import functools
 import sys
 from ray._private import services
-from turncredit.agents.cluster.connection import Cluster, ClusterSettings
+from turncredit.engines.cluster.connection import Cluster, ClusterSettings
 from turncredit.agents.errors import SamplerError
 
 services.find_gcs_addresses = functools.cache(frozenset)  # of other clusters on this machine

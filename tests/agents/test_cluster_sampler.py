@@ -23,8 +23,6 @@ ray = pytest.importorskip("ray")
 torch = pytest.importorskip("torch")
 
 from turncredit.agents.agent import Agent  # noqa: E402
-from turncredit.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
-from turncredit.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turncredit.agents.errors import (  # noqa: E402
     ContextOverflow,
     EngineFailed,
@@ -33,8 +31,10 @@ from turncredit.agents.errors import (  # noqa: E402
 )
 from turncredit.agents.prompts.prompt import View  # noqa: E402
 from turncredit.agents.rollouts.rollout import rollout  # noqa: E402
-from turncredit.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings  # noqa: E402
 from turncredit.agents.trajectory import Trajectory, token_versions  # noqa: E402
+from turncredit.engines.base import SAMPLERS, Completion, Request, SamplerSettings  # noqa: E402
+from turncredit.engines.cluster.connection import Cluster, ClusterSettings  # noqa: E402
+from turncredit.engines.cluster.sampler import ClusterSampler  # noqa: E402
 
 pytestmark = pytest.mark.waits
 

@@ -14,12 +14,12 @@ pytest.importorskip("ray")
 
 import torch
 
-from turncredit.agents.cluster import sampler as cluster_sampler
-from turncredit.agents.cluster.connection import Cluster, ClusterSettings
-from turncredit.agents.cluster.engine_host import EngineHost
-from turncredit.agents.cluster.sampler import ClusterSampler
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
+from turncredit.engines.base import Completion, Request, SamplerSettings
+from turncredit.engines.cluster import sampler as cluster_sampler
+from turncredit.engines.cluster.connection import Cluster, ClusterSettings
+from turncredit.engines.cluster.engine_host import EngineHost
+from turncredit.engines.cluster.sampler import ClusterSampler
 from turncredit.registry import import_rules
 
 VIEW = View("look", "look", ("go east",), 0)

@@ -10,8 +10,8 @@ import pytest
 
 from turncredit.agents.errors import RequestFailed
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.token_requests import check_sample
+from turncredit.engines.base import Request
+from turncredit.engines.token_requests import check_sample
 
 REQUEST = Request("a#0@0", 0, (1,), (), 5, View(start="", observation="", admissible=None, turn=0), max_tokens=4)
 BAD: list[tuple[Any, Any, str]] = [

@@ -18,8 +18,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from turncredit.agents.models.tokenization import codec_of, exact_decoder
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training.learner.policy import build_tokenizer
 
 NASTY = "grep -n 'it 's' . ; x = y != z , I do n't 've 're ?"

@@ -17,11 +17,11 @@ from turncredit.agents.errors import ModelError, StoreError
 from turncredit.agents.files.expert_records import experts_of_record
 from turncredit.agents.files.trajectory_files import from_json, to_json
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turncredit.agents.samplers.transformers.decoding import UncachedDecoder
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.token_experts import TurnExperts, token_codes
+from turncredit.engines.base import Request
+from turncredit.engines.transformers.cached_decoding import CachedDecoder
+from turncredit.engines.transformers.decoding import UncachedDecoder
+from turncredit.engines.transformers.sampler import TransformersSampler
 
 torch.set_num_threads(1)
 VIEW = View("", "", None, 0)

@@ -16,9 +16,9 @@ from turncredit.agents.errors import AgentError, StoreError
 from turncredit.agents.files.trajectory_files import from_json, to_json
 from turncredit.agents.rollouts.forks import Fork
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
-from turncredit.agents.samplers.wrappers import SamplerWrapper
 from turncredit.agents.trajectory import Trajectory, member_order
+from turncredit.engines.transformers.sampler import TransformersSampler
+from turncredit.engines.wrappers import SamplerWrapper
 
 LONGEST = 7
 AGENT = Agent(max_turns=4, max_tokens=LONGEST, temperature=0.0)

@@ -14,10 +14,10 @@ from turncredit.agents.rollouts.episode import play
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.rollouts.rollout_options import RolloutOptions, with_defaults
 from turncredit.agents.rollouts.rollout_stream import stream
-from turncredit.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import Random
-from turncredit.agents.samplers.wrappers import SamplerWrapper, as_sampler, make_sampler
+from turncredit.engines.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import Random
+from turncredit.engines.wrappers import SamplerWrapper, as_sampler, make_sampler
 from turncredit.evaluation import Panel, evaluate
 
 TASK = "open-3-1"

@@ -11,9 +11,9 @@ from toys.corridor import Corridor
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.rollouts.rollout import arollout, rollout
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.pausable import PausableSampler, Usage
-from turncredit.agents.samplers.scripted import Random
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.pausable import PausableSampler, Usage
+from turncredit.engines.scripted import Random
 
 
 class Slow(Random):
@@ -117,7 +117,7 @@ def test_an_interrupted_sampler_is_idle_though_requests_wait_for_it() -> None:
 @pytest.mark.parametrize("kind", [Slow, Held])
 def test_seconds_of_a_pause_can_be_left_out_of_the_usage(kind: type[Slow], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("turncredit.agents.samplers.pausable.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("turncredit.engines.pausable.time.perf_counter", lambda: clock[0])
 
     async def run() -> Usage:
         sampler = PausableSampler(kind())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turncredit.agents.samplers.routing import ENDED, SURPLUS, Changes, Engine, EngineState, Routes
+from turncredit.engines.routing import ENDED, SURPLUS, Changes, Engine, EngineState, Routes
 
 EPISODES = [f"task#{number}@0" for number in range(6)]
 STEPS = st.one_of(
@@ -103,7 +103,7 @@ def test_forks_of_parents_whose_engine_is_unknown_or_cannot_answer_go_where_the_
 
 def test_weights_are_the_same_behind_the_object_store() -> None:
     torch = pytest.importorskip("torch")
-    from turncredit.agents.cluster.weight_chunks import join_chunks, split_weights
+    from turncredit.engines.cluster.weight_chunks import join_chunks, split_weights
 
     tied = torch.randn(40, 8)
     weights = {
@@ -129,7 +129,7 @@ def test_weights_are_the_same_behind_the_object_store() -> None:
 
 def test_parameters_travel_in_the_type_of_the_engines() -> None:
     torch = pytest.importorskip("torch")
-    from turncredit.agents.cluster.weight_chunks import join_chunks, split_weights
+    from turncredit.engines.cluster.weight_chunks import join_chunks, split_weights
 
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5))
@@ -145,8 +145,8 @@ def test_parameters_travel_in_the_type_of_the_engines() -> None:
 
 def test_merged_adapters_travel_in_the_type_of_the_engines() -> None:
     torch = pytest.importorskip("torch")
-    from turncredit.agents.cluster.weight_chunks import join_chunks, split_weights
     from turncredit.agents.models.weights import named_tensors
+    from turncredit.engines.cluster.weight_chunks import join_chunks, split_weights
     from turncredit.training.learner.lora import LoraOptions, add_adapter
     from turncredit.training.learner.policy import build_policy
 

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from turncredit.agents.errors import RequestFailed, SamplerError
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
-from turncredit.agents.samplers.transformers.cache_pages import common_prefix
+from turncredit.engines.base import Completion, Request, SamplerSettings
+from turncredit.engines.transformers.cache_pages import common_prefix
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turncredit.agents.samplers.transformers import decoder_choice, paged_attention  # noqa: E402
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
-from turncredit.agents.samplers.transformers.decoder_choice import _difference  # noqa: E402
-from turncredit.agents.samplers.transformers.decoding import UncachedDecoder  # noqa: E402
-from turncredit.agents.samplers.transformers.kvcache import PagedLayer  # noqa: E402
-from turncredit.agents.samplers.transformers.sampler import GIB, TransformersSampler  # noqa: E402
+from turncredit.engines.transformers import decoder_choice, paged_attention  # noqa: E402
+from turncredit.engines.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turncredit.engines.transformers.decoder_choice import _difference  # noqa: E402
+from turncredit.engines.transformers.decoding import UncachedDecoder  # noqa: E402
+from turncredit.engines.transformers.kvcache import PagedLayer  # noqa: E402
+from turncredit.engines.transformers.sampler import GIB, TransformersSampler  # noqa: E402
 
 VOCAB = 64
 VIEW = View(start="", observation="", admissible=None, turn=0)

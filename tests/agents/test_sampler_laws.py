@@ -22,13 +22,13 @@ from typing import Any
 import pytest
 from toys.openai_server import NAME, ToyServer
 
-from turncredit.agents.cluster.connection import ClusterSettings
-from turncredit.agents.cluster.sampler import ClusterSampler
 from turncredit.agents.errors import ContextOverflow, RequestFailed, SamplerError
 from turncredit.agents.models.tokenization import AnswerEnd, codec_of
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import SAMPLERS, AnswerStart, Completion, Request, Sampler, SamplerSettings
 from turncredit.agents.trajectory import token_versions
+from turncredit.engines.base import SAMPLERS, AnswerStart, Completion, Request, Sampler, SamplerSettings
+from turncredit.engines.cluster.connection import ClusterSettings
+from turncredit.engines.cluster.sampler import ClusterSampler
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -14,10 +14,10 @@ from toys.families import CONTEXT, FAMILIES  # noqa: E402
 from toys.served_families import Numbers, assert_equal, prompt, serve  # noqa: E402
 from toys.served_families import make_model as make_on_cpu  # noqa: E402
 
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
-from turncredit.agents.samplers.transformers.graph_capture import CudaCapture  # noqa: E402
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
-from turncredit.agents.samplers.transformers.step_access import attend_gathered  # noqa: E402
+from turncredit.engines.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turncredit.engines.transformers.graph_capture import CudaCapture  # noqa: E402
+from turncredit.engines.transformers.sampler import TransformersSampler  # noqa: E402
+from turncredit.engines.transformers.step_access import attend_gathered  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

@@ -3,8 +3,8 @@
 import pytest
 
 from turncredit.agents.errors import SamplerError
-from turncredit.agents.samplers.base import SAMPLERS, SETTING_CHECKS, SamplerSettings, check_settings
-from turncredit.agents.samplers.vllm import arguments
+from turncredit.engines.base import SAMPLERS, SETTING_CHECKS, SamplerSettings, check_settings
+from turncredit.engines.vllm import arguments
 
 
 def refusal(engine, *, here=True, **settings):

@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.transformers.cache_pages import CachedSequence, PageTable
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.transformers.cache_pages import CachedSequence, PageTable
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turncredit.agents.samplers.transformers import sampler as sampler_module  # noqa: E402
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
+from turncredit.engines.transformers import sampler as sampler_module  # noqa: E402
+from turncredit.engines.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turncredit.engines.transformers.sampler import TransformersSampler  # noqa: E402
 
 VOCAB, WIDTH, CONTEXT = 64, 16, 256
 NATS = 1e-5

@@ -20,12 +20,12 @@ from toys.families import CONTEXT, FAMILIES  # noqa: E402
 from toys.recorded_capture import RecordedCapture  # noqa: E402
 from toys.served_families import VIEW, Numbers, assert_equal, make_model, prompt, serve  # noqa: E402
 
-from turncredit.agents.samplers.base import Completion, Request  # noqa: E402
-from turncredit.agents.samplers.transformers import decoder_choice, step_graphs  # noqa: E402
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
-from turncredit.agents.samplers.transformers.step_access import attend_gathered  # noqa: E402
-from turncredit.agents.samplers.transformers.step_graphs import PassSize, StepRow  # noqa: E402
+from turncredit.engines.base import Completion, Request  # noqa: E402
+from turncredit.engines.transformers import decoder_choice, step_graphs  # noqa: E402
+from turncredit.engines.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turncredit.engines.transformers.sampler import TransformersSampler  # noqa: E402
+from turncredit.engines.transformers.step_access import attend_gathered  # noqa: E402
+from turncredit.engines.transformers.step_graphs import PassSize, StepRow  # noqa: E402
 
 DENSE = {"DeepSeek V3"}
 """Families that read copies of the cache on a CPU: its fused kernel takes keys and values of one size only."""

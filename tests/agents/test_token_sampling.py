@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from turncredit.agents.samplers.transformers import token_sampling  # noqa: E402
-from turncredit.agents.samplers.transformers.token_sampling import LARGE, sample_tokens  # noqa: E402
+from turncredit.engines.transformers import token_sampling  # noqa: E402
+from turncredit.engines.transformers.token_sampling import LARGE, sample_tokens  # noqa: E402
 
 
 def logits_of(rows: int, size: int, scale: float) -> torch.Tensor:

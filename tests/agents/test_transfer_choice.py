@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from turncredit.agents.errors import SamplerError
-from turncredit.agents.samplers.vllm.transfer_choice import (
+from turncredit.engines.vllm.transfer_choice import (
     AUTO,
     TRANSFERS,
     Cards,
@@ -18,7 +18,7 @@ from turncredit.agents.samplers.vllm.transfer_choice import (
     transfer_arguments,
     transfer_of,
 )
-from turncredit.agents.samplers.weight_transfer import GlooSender, IpcSender, NcclSender
+from turncredit.engines.weight_transfer import GlooSender, IpcSender, NcclSender
 
 NO_CARDS = Cards("", (), ())
 ONE = Cards("0", ("0",), ("0",))

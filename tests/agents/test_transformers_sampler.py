@@ -11,16 +11,16 @@ import pytest
 
 from turncredit.agents.errors import ContextOverflow, SamplerError
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request
+from turncredit.engines.base import Completion, Request
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
-from turncredit.agents.samplers.transformers.decoding import UncachedDecoder  # noqa: E402
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
-from turncredit.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms  # noqa: E402
 from turncredit.agents.trajectory import token_versions  # noqa: E402
+from turncredit.engines.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turncredit.engines.transformers.decoding import UncachedDecoder  # noqa: E402
+from turncredit.engines.transformers.sampler import TransformersSampler  # noqa: E402
+from turncredit.engines.transformers.token_sampling import sample_tokens, stream_key, uniforms  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,<>/ACEKLMOP"
 EOS = len(LETTERS)

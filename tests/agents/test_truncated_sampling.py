@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from turncredit.agents.agent import Agent  # noqa: E402
 from turncredit.agents.errors import AgentError  # noqa: E402
-from turncredit.agents.samplers.transformers.token_sampling import LARGE, sample_tokens  # noqa: E402
+from turncredit.engines.transformers.token_sampling import LARGE, sample_tokens  # noqa: E402
 from turncredit.evaluation.benchmark import agent_settings  # noqa: E402
 
 

@@ -15,19 +15,19 @@ from toys.gpus import GIB, FakeMemory
 from turncredit.agents.errors import EngineFailed, SamplerError
 from turncredit.agents.models.weights import named_tensors
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers import weight_files, weight_transfer
-from turncredit.agents.samplers.base import Request, SamplerSettings
-from turncredit.agents.samplers.vllm import arguments as vllm_arguments
-from turncredit.agents.samplers.vllm import sampler as vllm_sampler
-from turncredit.agents.samplers.vllm.arguments import engine_arguments, sleep_level
-from turncredit.agents.samplers.vllm.gpu_memory import (
+from turncredit.engines import weight_files, weight_transfer
+from turncredit.engines.base import Request, SamplerSettings
+from turncredit.engines.vllm import arguments as vllm_arguments
+from turncredit.engines.vllm import sampler as vllm_sampler
+from turncredit.engines.vllm.arguments import engine_arguments, sleep_level
+from turncredit.engines.vllm.gpu_memory import (
     EngineMemory,
     EngineSize,
     engine_memory,
     requested_bytes,
     require_start,
 )
-from turncredit.agents.samplers.weight_files import write_tensors
+from turncredit.engines.weight_files import write_tensors
 
 torch = pytest.importorskip("torch")
 

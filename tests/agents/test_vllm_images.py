@@ -25,13 +25,13 @@ from turncredit.agents.errors import RequestFailed, SamplerError  # noqa: E402
 from turncredit.agents.models.model_folder import load_model  # noqa: E402
 from turncredit.agents.prompts.dialogue import Dialogue  # noqa: E402
 from turncredit.agents.prompts.prompt import View  # noqa: E402
-from turncredit.agents.samplers.base import AnswerStart, Completion, Request, SamplerSettings  # noqa: E402
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
-from turncredit.agents.samplers.vllm.prompt_images import PromptImages  # noqa: E402
-from turncredit.agents.samplers.vllm.sampler import VLLMSampler  # noqa: E402
-from turncredit.agents.samplers.weight_files import shapes_of  # noqa: E402
 from turncredit.agents.trajectory import Turn  # noqa: E402
 from turncredit.agents.vision.image_reader import reader_of  # noqa: E402
+from turncredit.engines.base import AnswerStart, Completion, Request, SamplerSettings  # noqa: E402
+from turncredit.engines.transformers.sampler import TransformersSampler  # noqa: E402
+from turncredit.engines.vllm.prompt_images import PromptImages  # noqa: E402
+from turncredit.engines.vllm.sampler import VLLMSampler  # noqa: E402
+from turncredit.engines.weight_files import shapes_of  # noqa: E402
 from turncredit.training.learner.lora import LoraOptions, add_adapter  # noqa: E402
 from turncredit.training.learner.policy import save_policy  # noqa: E402
 

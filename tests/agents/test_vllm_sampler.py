@@ -23,17 +23,17 @@ from toys.waiting import gone
 
 from turncredit.agents.errors import EngineFailed, SamplerError
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import NOTHING, SAMPLERS, AnswerStart, Completion, Request, SamplerSettings
-from turncredit.agents.samplers.seeds import request_seed
-from turncredit.agents.samplers.vllm import arguments as vllm_arguments
-from turncredit.agents.samplers.vllm.answer import PartialAnswer
-from turncredit.agents.samplers.vllm.arguments import engine_arguments, require_package
-from turncredit.agents.samplers.vllm.engine import VLLMEngine
-from turncredit.agents.samplers.vllm.own_models import register_models
-from turncredit.agents.samplers.vllm.sampler import VLLMSampler
-from turncredit.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
-from turncredit.agents.samplers.weight_pieces import WeightStream
 from turncredit.agents.trajectory import token_versions
+from turncredit.engines.base import NOTHING, SAMPLERS, AnswerStart, Completion, Request, SamplerSettings
+from turncredit.engines.seeds import request_seed
+from turncredit.engines.vllm import arguments as vllm_arguments
+from turncredit.engines.vllm.answer import PartialAnswer
+from turncredit.engines.vllm.arguments import engine_arguments, require_package
+from turncredit.engines.vllm.engine import VLLMEngine
+from turncredit.engines.vllm.own_models import register_models
+from turncredit.engines.vllm.sampler import VLLMSampler
+from turncredit.engines.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
+from turncredit.engines.weight_pieces import WeightStream
 from turncredit.installation import installation_command
 
 torch = pytest.importorskip("torch")
@@ -165,7 +165,7 @@ def test_weights_that_are_sent_are_those_that_are_read_from_files(
     def no_files(*_: Any) -> None:
         raise AssertionError("a folder was written")
 
-    monkeypatch.setattr("turncredit.agents.samplers.vllm.loading.write_tensors", no_files)
+    monkeypatch.setattr("turncredit.engines.vllm.loading.write_tensors", no_files)
     for version in (1, 2, 3):  # the group stays
         new = copy.deepcopy(model)
         for _ in range(version):
@@ -252,7 +252,7 @@ def test_a_worker_that_fails_in_the_middle_is_an_error_after_which_all_weights_c
     new = copy.deepcopy(model)
     scale(new)
     wrong = {**new.state_dict(), "model.layers.1.self_attn.v_proj.weight": torch.ones(64, 60)}
-    monkeypatch.setattr("turncredit.agents.samplers.vllm.loading.check_shapes", lambda *_: None)
+    monkeypatch.setattr("turncredit.engines.vllm.loading.check_shapes", lambda *_: None)
     with pytest.raises(SamplerError):
         asyncio.run(sampler.load(wrong, 11))
     monkeypatch.undo()
@@ -556,7 +556,7 @@ def test_an_invalid_request_is_refused(started: tuple[Any, Any], changes: dict[s
 
 HOLD = """
 import sys, time
-from turncredit.agents.samplers.base import SAMPLERS, SamplerSettings
+from turncredit.engines.base import SAMPLERS, SamplerSettings
 settings = SamplerSettings(model=sys.argv[1], dtype="float32", kv_cache_gib=0.125, concurrency=2)
 sampler = SAMPLERS.get("vllm")(settings)
 print(*(process.pid for process in sampler._engine.processes), flush=True)

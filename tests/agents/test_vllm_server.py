@@ -19,9 +19,9 @@ from test_vllm_sampler import CONTEXT, ask, gap, make_model, request, scale
 from toys.ports import reserved_port
 
 from turncredit.agents.errors import ContextOverflow, EngineFailed, SamplerError
-from turncredit.agents.samplers.base import SAMPLERS, SamplerSettings
-from turncredit.agents.samplers.weight_pieces import WeightStream
 from turncredit.cli.serving.model import flags
+from turncredit.engines.base import SAMPLERS, SamplerSettings
+from turncredit.engines.weight_pieces import WeightStream
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -20,15 +20,15 @@ torch = pytest.importorskip("torch")
 
 from turncredit.agents.errors import EngineFailed, SamplerError  # noqa: E402
 from turncredit.agents.models.checkpoint_layout import one_name_each  # noqa: E402
-from turncredit.agents.samplers import shared_buffer, weight_pieces, weight_transfer  # noqa: E402
-from turncredit.agents.samplers.shared_buffer import (  # noqa: E402
+from turncredit.engines import shared_buffer, weight_pieces, weight_transfer  # noqa: E402
+from turncredit.engines.shared_buffer import (  # noqa: E402
     plain_handle,
     rebuild_arguments,
     without_expandable_segments,
 )
-from turncredit.agents.samplers.weight_files import on_host  # noqa: E402
-from turncredit.agents.samplers.weight_pieces import Piece, WeightStream, buckets, pieces_of  # noqa: E402
-from turncredit.agents.samplers.weight_transfer import (  # noqa: E402
+from turncredit.engines.weight_files import on_host  # noqa: E402
+from turncredit.engines.weight_pieces import Piece, WeightStream, buckets, pieces_of  # noqa: E402
+from turncredit.engines.weight_transfer import (  # noqa: E402
     CheckedClient,
     GlooSender,
     GroupPlace,
@@ -474,7 +474,7 @@ def test_another_process_reads_what_a_shared_buffer_has(tmp_path: Path) -> None:
     script = (
         "import json, sys, torch\n"
         "from torch.multiprocessing.reductions import rebuild_cuda_tensor\n"
-        "from turncredit.agents.samplers.shared_buffer import rebuild_arguments\n"
+        "from turncredit.engines.shared_buffer import rebuild_arguments\n"
         "handle, end = json.loads(sys.argv[1])\n"
         "view = rebuild_cuda_tensor(*rebuild_arguments(handle, 0))\n"
         "print(float(view[:end].view(torch.bfloat16).double().sum()))\n"

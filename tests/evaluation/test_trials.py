@@ -16,7 +16,7 @@ from toys.corridor import Corridor
 from turncredit.agents import Agent, grouped, read_trajectories
 from turncredit.agents.errors import EvaluationError
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
-from turncredit.agents.samplers import Random
+from turncredit.engines import Random
 from turncredit.evaluation import EvaluationResult, Panel, compare, evaluate, mcnemar_exact
 from turncredit.evaluation.reliability import best_of, pass_all, pass_any, reliability
 from turncredit.evaluation.results import EpisodeRow

@@ -8,17 +8,17 @@ import pytest
 from test_experience import episode
 
 from turncredit.agents.errors import RequestFailed
-from turncredit.agents.samplers.base import Completion, Sampler
 from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Group
 from turncredit.credit.errors import BadOption
+from turncredit.curriculum.annotation import Annotator, Notes, annotated
+from turncredit.curriculum.annotators import embeddings
+from turncredit.curriculum.annotators.catalogue import CATALOGUE, get_annotator
+from turncredit.curriculum.annotators.transcripts import transcript
+from turncredit.curriculum.reward_rules.catalogue import get_reward_rule
+from turncredit.engines.base import Completion, Sampler
 from turncredit.training.errors import TrainingError
-from turncredit.training.sampling.annotation import Annotator, Notes, annotated
-from turncredit.training.sampling.annotators import embeddings
-from turncredit.training.sampling.annotators.catalogue import CATALOGUE, get_annotator
-from turncredit.training.sampling.annotators.transcripts import transcript
 from turncredit.training.sampling.asking import Annotations, AnswerFile
-from turncredit.training.sampling.reward_rules.catalogue import get_reward_rule
 
 GROUPS = [Group("a", (episode("a#0@7", 1.0), episode("a#1@7", 0.0))), Group("b", (episode("b#0@7", 1.0),))]
 

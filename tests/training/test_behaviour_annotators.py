@@ -8,7 +8,7 @@ from toys.open_groups import episode, turn
 
 from turncredit.agents.trajectory import Group
 from turncredit.credit import BadOption
-from turncredit.training.sampling.annotators.catalogue import get_annotator
+from turncredit.curriculum.annotators.catalogue import get_annotator
 
 
 def said(name, *turns, won=False, task="q~1", tokens=1):

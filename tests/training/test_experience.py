@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from turncredit.agents.trajectory import Group, Trajectory, Turn
 from turncredit.credit.advantages import Advantages
 from turncredit.credit.errors import BadOption
+from turncredit.curriculum.replay import ReplayBatch, ReplayRule
+from turncredit.curriculum.replay_rules.catalogue import CATALOGUE, get_replay_rule
+from turncredit.curriculum.stored_episodes import Admission, Index, StoredEpisode, select
 from turncredit.training.errors import ConfigError, TrainingError
-from turncredit.training.sampling.experience import Admission, Experience, Index, StoredEpisode, select
-from turncredit.training.sampling.replay import ReplayBatch, ReplayRule
-from turncredit.training.sampling.replay_rules.catalogue import CATALOGUE, get_replay_rule
+from turncredit.training.sampling.experience import Experience
 
 
 def episode(name, reward, turns=2):

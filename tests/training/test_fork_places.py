@@ -20,10 +20,11 @@ from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.trajectory import Trajectory
 from turncredit.credit import BadOption
+from turncredit.curriculum.forests import Forest
+from turncredit.curriculum.fork_places import NOWHERE, ForkRule, choose_forks, get_fork_rule
 from turncredit.training import ConfigError
-from turncredit.training.forest.expert_replay import ExpertReplay, turns_left
-from turncredit.training.forest.places import NOWHERE, ForkRule, choose_forks, get_fork_rule
-from turncredit.training.sampling.forest_growth import Forest, asking_expert
+from turncredit.training.sampling.expert_replay import ExpertReplay, turns_left
+from turncredit.training.sampling.forest_growth import asking_expert
 
 
 def test_uniform_turns_are_worth_the_same() -> None:
@@ -180,13 +181,13 @@ def test_a_rule_says_one_number_a_turn() -> None:
 
 def test_the_best_places_are_chosen() -> None:
     chosen = choose_forks([episode("0", "abcd"), episode("1", "abc")], get_fork_rule(f"{__name__}:last_turns"), 2)
-    assert sorted((fork.trajectory.id, fork.turn) for fork in chosen) == [("t#0@7", 3), ("t#1@7", 2)]
+    assert sorted((fork.trajectory, fork.turn) for fork in chosen) == [("t#0@7", 3), ("t#1@7", 2)]
 
 
 def test_no_place_is_the_first_turn_taken_over_or_forked_already() -> None:
     fork = episode("0/2.0", "abc", fork_of="t#0@7", at=2)
     chosen = choose_forks([episode("0", "abc"), fork], get_fork_rule("uniform"), 9, {("t#0@7", 1)})
-    assert [(fork.trajectory.id, fork.turn) for fork in chosen] == [("t#0@7", 2)]
+    assert [(fork.trajectory, fork.turn) for fork in chosen] == [("t#0@7", 2)]
 
 
 def test_places_without_a_number_are_none() -> None:
@@ -199,10 +200,10 @@ def test_the_order_of_episodes_means_nothing(name: str) -> None:
     rule, dice = get_fork_rule(name), random.Random(3)
     for group in forest():
         finished = list(group.finished)
-        chosen = [(fork.trajectory.id, fork.turn) for fork in choose_forks(finished, rule, 4)]
+        chosen = [(fork.trajectory, fork.turn) for fork in choose_forks(finished, rule, 4)]
         for _ in range(5):
             dice.shuffle(finished)
-            assert [(fork.trajectory.id, fork.turn) for fork in choose_forks(finished, rule, 4)] == chosen
+            assert [(fork.trajectory, fork.turn) for fork in choose_forks(finished, rule, 4)] == chosen
 
 
 def test_uniform_places_are_spread_over_all_turns() -> None:

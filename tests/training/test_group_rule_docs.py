@@ -9,7 +9,7 @@ import pytest
 from toys.open_groups import Player
 
 from turncredit.credit import BadOption
-from turncredit.training.sampling.group_rules.catalogue import CATALOGUE, get_group_rule
+from turncredit.curriculum.group_rules.catalogue import CATALOGUE, get_group_rule
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/sampling.md").read_text(encoding="utf-8")
 

@@ -12,9 +12,9 @@ import pytest
 from toys.open_groups import Played, Player
 
 from turncredit.agents.trajectory import Trajectory
-from turncredit.training.sampling import OpenGroup
-from turncredit.training.sampling.group_rules.catalogue import CATALOGUE, get_group_rule
-from turncredit.training.sampling.growth import decide
+from turncredit.curriculum import OpenGroup
+from turncredit.curriculum.group_rules.catalogue import CATALOGUE, get_group_rule
+from turncredit.curriculum.growth import decide
 
 BOUNDS: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "dapo": (lambda size: size, lambda size: 1),

@@ -22,17 +22,17 @@ from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.credit import BadOption, arpo_hard, grpo
+from turncredit.curriculum import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
+from turncredit.curriculum.branches import token_places, trees, unlikely_places
+from turncredit.curriculum.forests import Forest
+from turncredit.curriculum.fork_places import get_fork_rule
+from turncredit.curriculum.group_rules.catalogue import get_group_rule
+from turncredit.curriculum.group_rules.forest import _confident
+from turncredit.curriculum.group_rules.seele import GUESSING, LOCATION, STEEPNESS, fit, share_for
 from turncredit.training.config.seeds import Seeds
 from turncredit.training.errors import ConfigError, TrainingError
-from turncredit.training.forest.places import get_fork_rule
-from turncredit.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
-from turncredit.training.sampling.branches import token_places, trees, unlikely_places
-from turncredit.training.sampling.forest_growth import Forest
-from turncredit.training.sampling.group_draws import DrawnGroup
-from turncredit.training.sampling.group_rules.catalogue import get_group_rule
-from turncredit.training.sampling.group_rules.forest import _confident
-from turncredit.training.sampling.group_rules.seele import GUESSING, LOCATION, STEEPNESS, fit, share_for
 from turncredit.training.sampling.grown_groups import GrowingGroups
+from turncredit.training.tasks.group_draws import DrawnGroup
 
 
 def numbers(chosen: frozenset[str] | None) -> list[str]:

@@ -11,14 +11,14 @@ from test_experience import episode
 
 from turncredit.agents.prompts.hints import TurnNotes
 from turncredit.credit import BadOption
+from turncredit.curriculum import GroupRule, Growth, OpenGroup
+from turncredit.curriculum.annotators.catalogue import get_annotator
+from turncredit.curriculum.annotators.teachers import edits_in
+from turncredit.curriculum.group_rules.catalogue import get_group_rule
+from turncredit.curriculum.growth import decide
+from turncredit.curriculum.lessons import Lesson, LessonEdit, LessonLibrary, nearest
+from turncredit.curriculum.stored_episodes import Index, StoredEpisode
 from turncredit.training.errors import ConfigError, TrainingError
-from turncredit.training.sampling import GroupRule, Growth, OpenGroup
-from turncredit.training.sampling.annotators.catalogue import get_annotator
-from turncredit.training.sampling.annotators.teachers import edits_in
-from turncredit.training.sampling.experience import Index, StoredEpisode
-from turncredit.training.sampling.group_rules.catalogue import get_group_rule
-from turncredit.training.sampling.growth import decide
-from turncredit.training.sampling.lessons import Lesson, LessonEdit, LessonLibrary, nearest
 
 
 def texts(library):

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from turncredit.credit import BadOption, MissingColumn, Steps
 from turncredit.credit import get as get_credit_rule
+from turncredit.curriculum import RewardRule
+from turncredit.curriculum.reward_rules.behaviours import repeated_share
+from turncredit.curriculum.reward_rules.catalogue import CATALOGUE, get_reward_rule
+from turncredit.curriculum.reward_rules.votes import bleu
+from turncredit.curriculum.rewards import REWARD_RULES
 from turncredit.training.errors import ConfigError, TrainingError
-from turncredit.training.sampling import RewardRule
-from turncredit.training.sampling.reward_rules.behaviours import repeated_share
-from turncredit.training.sampling.reward_rules.catalogue import CATALOGUE, get_reward_rule
-from turncredit.training.sampling.reward_rules.votes import bleu
-from turncredit.training.sampling.rewards import REWARD_RULES
 
 every_rule = pytest.mark.parametrize("name", [rule.name for rule in CATALOGUE])
 BY_EPISODE = {

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from turncredit.credit import BadOption
-from turncredit.training.sampling.draws import TASK_RULES
-from turncredit.training.sampling.rule_registry import bound
-from turncredit.training.sampling.tables import tables
-from turncredit.training.sampling.task_rules.catalogue import CATALOGUE
+from turncredit.curriculum.draws import TASK_RULES
+from turncredit.curriculum.rule_registry import bound
+from turncredit.curriculum.tables import tables
+from turncredit.curriculum.task_rules.catalogue import CATALOGUE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/sampling.md").read_text(encoding="utf-8")
 
@@ -17,7 +17,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/sampling.md").read_text(enco
 def test_the_tables_are_those_of_the_code():
     for name, table in tables().items():
         (printed,) = re.findall(rf"<!-- {name} -->\n(.*?)\n?<!-- end -->", PAGE, flags=re.DOTALL)
-        assert printed == table, f"write the table of {name} anew, from turncredit.training.sampling.tables"
+        assert printed == table, f"write the table of {name} anew, from turncredit.curriculum.tables"
 
 
 def test_every_task_rule_has_one_line_and_is_spoken_of():

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.task_pools import POOL, always, chance, run, stored, visits_of
 
-from turncredit.training.sampling import TaskDraw, TaskRecords
-from turncredit.training.sampling.draws import TaskRule
-from turncredit.training.sampling.task_rules.catalogue import CATALOGUE, get_task_rule
-from turncredit.training.state_json import to_json
+from turncredit.curriculum import TaskDraw, TaskRecords
+from turncredit.curriculum.draws import TaskRule
+from turncredit.curriculum.task_rules.catalogue import CATALOGUE, get_task_rule
+from turncredit.training.run_folder.state_json import to_json
 
 LEVELS = {"order": ["tiny", "small"]}
 MORE: list[tuple[str, dict[str, Any]]] = [

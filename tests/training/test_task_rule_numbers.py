@@ -13,19 +13,19 @@ import pytest
 from toys.task_pools import always, run
 
 from turncredit.credit import BadOption
+from turncredit.curriculum import TaskDraw, TaskRecords, Visit
+from turncredit.curriculum.difficulty_bins import bins_of
+from turncredit.curriculum.group_sizes import best_sizes, evenly, proportional
+from turncredit.curriculum.picking import heaviest, logs, waiting, weighted
+from turncredit.curriculum.rows import by_id, counts_of, played_since
+from turncredit.curriculum.similar_tasks import from_similar
+from turncredit.curriculum.task_rules.catalogue import get_task_rule
+from turncredit.curriculum.task_rules.gdro_prompt import bin_scores, bin_weights
+from turncredit.curriculum.task_rules.gdro_rollout import arm_sizes
+from turncredit.curriculum.task_rules.knapsack import knapsack_sizes
+from turncredit.curriculum.task_rules.pcurl import pcurl_weights
+from turncredit.curriculum.task_rules.v0 import LIKENESS, v0_sizes
 from turncredit.training.errors import ConfigError, TrainingError
-from turncredit.training.sampling import TaskDraw, TaskRecords, Visit
-from turncredit.training.sampling.difficulty_bins import bins_of
-from turncredit.training.sampling.group_sizes import best_sizes, evenly, proportional
-from turncredit.training.sampling.picking import heaviest, logs, waiting, weighted
-from turncredit.training.sampling.rows import by_id, counts_of, played_since
-from turncredit.training.sampling.similar_tasks import from_similar
-from turncredit.training.sampling.task_rules.catalogue import get_task_rule
-from turncredit.training.sampling.task_rules.gdro_prompt import bin_scores, bin_weights
-from turncredit.training.sampling.task_rules.gdro_rollout import arm_sizes
-from turncredit.training.sampling.task_rules.knapsack import knapsack_sizes
-from turncredit.training.sampling.task_rules.pcurl import pcurl_weights
-from turncredit.training.sampling.task_rules.v0 import LIKENESS, v0_sizes
 
 
 def visit(task: str, wins: int, episodes: int, **remember: float) -> Visit:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turncredit.curriculum.task_order import TaskSampler
 from turncredit.training.errors import CheckpointError, TrainingError
-from turncredit.training.tasks import TaskSampler
 
 
 @given(st.integers(1, 20), st.lists(st.integers(0, 9), max_size=10), st.integers(0, 100))

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from turncredit.agents.errors import look_up
-from turncredit.agents.samplers.base import SAMPLERS, parse_sampler
+from turncredit.curriculum import GroupRule, RewardRule, TaskRule
+from turncredit.curriculum.annotation import Annotator
+from turncredit.curriculum.annotators.catalogue import get_annotator
+from turncredit.curriculum.group_rules.catalogue import get_group_rule
+from turncredit.curriculum.lessons import LessonLibrary
+from turncredit.curriculum.replay import ReplayRule
+from turncredit.curriculum.replay_rules.catalogue import get_replay_rule
+from turncredit.curriculum.reward_rules.catalogue import get_reward_rule
+from turncredit.curriculum.rule_registry import Getter
+from turncredit.curriculum.stored_episodes import Admission
+from turncredit.curriculum.task_rules.catalogue import get_task_rule
+from turncredit.engines.base import SAMPLERS, parse_sampler
 from turncredit.training.config.sections import Choice, SamplingSection, chosen
 from turncredit.training.errors import ConfigError
-from turncredit.training.sampling import GroupRule, RewardRule, TaskRule
-from turncredit.training.sampling.annotation import Annotator
-from turncredit.training.sampling.annotators.catalogue import get_annotator
-from turncredit.training.sampling.experience import Admission
-from turncredit.training.sampling.group_rules.catalogue import get_group_rule
-from turncredit.training.sampling.lessons import LessonLibrary
-from turncredit.training.sampling.replay import ReplayRule
-from turncredit.training.sampling.replay_rules.catalogue import get_replay_rule
-from turncredit.training.sampling.reward_rules.catalogue import get_reward_rule
-from turncredit.training.sampling.rule_registry import Getter
-from turncredit.training.sampling.task_rules.catalogue import get_task_rule
 
 __all__ = ["SamplingRules"]
 

@@ -24,7 +24,7 @@ def model() -> tuple[Any, Any]:
 @pytest.fixture
 def server(model: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> ToyServer:
     pytest.importorskip("httpx")
-    from turncredit.agents.samplers.openai import failures
+    from turncredit.engines.openai import failures
 
     monkeypatch.setattr(failures, "FIRST_WAIT", 0.001)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

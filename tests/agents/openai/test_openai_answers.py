@@ -16,9 +16,9 @@ from toys.openai_server import NAME, Fault, ToyServer, error
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import SamplerError
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.openai import make_openai
 from turncredit.cli.evaluate import usage
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.openai import make_openai
 from turncredit.evaluation.evaluation import evaluate
 from turncredit.evaluation.panels import Panel
 

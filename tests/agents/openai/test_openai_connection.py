@@ -22,14 +22,14 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
 from turncredit.agents.rollouts.rollout import arollout, rollout
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.openai import make_openai
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.openai import make_openai
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turncredit.agents.samplers.openai.client import base_url
+from turncredit.engines.openai.client import base_url
 
 KEY = "sk-this-is-secret-4711"
 

@@ -25,9 +25,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turncredit.agents.samplers.openai.client import MAX_FAILURES
-from turncredit.agents.samplers.openai.failures import Failure, backoff, error_in, failure_of, retry_after
-from turncredit.agents.samplers.openai.patience import StartUpPatience
+from turncredit.engines.openai.client import MAX_FAILURES
+from turncredit.engines.openai.failures import Failure, backoff, error_in, failure_of, retry_after
+from turncredit.engines.openai.patience import StartUpPatience
 
 TRANSIENT = {
     "429": error(429, "slow down"),

@@ -22,14 +22,14 @@ from turncredit.agents.errors import SamplerError
 from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.prompts.prompt import View
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import Request
+from turncredit.engines.base import Request
 from turncredit.envs.toolenv import ToolEnv
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turncredit.agents.samplers.openai.messages import data_url, native_messages, text_with_calls, with_data_urls
+from turncredit.engines.openai.messages import data_url, native_messages, text_with_calls, with_data_urls
 from turncredit.tools.functions import Call, call_format
 
 TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}

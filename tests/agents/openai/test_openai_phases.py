@@ -13,11 +13,11 @@ torch = pytest.importorskip("torch")
 
 from turncredit.agents.errors import EngineFailed, SamplerError  # noqa: E402
 from turncredit.agents.models.weights import Weights  # noqa: E402
-from turncredit.agents.samplers.background import BackgroundLoop  # noqa: E402
-from turncredit.agents.samplers.openai.options import OpenAIOptions  # noqa: E402
-from turncredit.agents.samplers.openai.phases import make_sender, meet_engine  # noqa: E402
-from turncredit.agents.samplers.openai.weights import ServedWeights  # noqa: E402
-from turncredit.agents.samplers.weight_transfer import GroupPlace, join, received  # noqa: E402
+from turncredit.engines.background import BackgroundLoop  # noqa: E402
+from turncredit.engines.openai.options import OpenAIOptions  # noqa: E402
+from turncredit.engines.openai.phases import make_sender, meet_engine  # noqa: E402
+from turncredit.engines.openai.weights import ServedWeights  # noqa: E402
+from turncredit.engines.weight_transfer import GroupPlace, join, received  # noqa: E402
 
 ROOT = "http://127.0.0.1:8000"
 TENSORS = {"a": torch.randn(3, 4), "b": torch.arange(5)}
@@ -47,7 +47,7 @@ class FakeServer:
         return {"results": [self.described]} if name == "describe_engine" else {}
 
     def _receive(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        from turncredit.agents.samplers.weight_pieces import Piece
+        from turncredit.engines.weight_pieces import Piece
 
         columns = zip(info["names"], info["shapes"], info["dtype_names"], strict=True)
         return dict(received(self._group, [Piece(name, tuple(shape), kind) for name, shape, kind in columns]))

@@ -19,7 +19,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turncredit.agents.samplers.openai.responses import chat_answer, cut_at_stop, responses_request
+from turncredit.engines.openai.responses import chat_answer, cut_at_stop, responses_request
 
 
 def text(content: str) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def test_stop_strings_that_a_server_ignored_end_the_answer(server: ToyServer, op
 
 
 def test_a_token_engine_has_no_responses() -> None:
-    from turncredit.agents.samplers.base import SamplerSettings
-    from turncredit.agents.samplers.openai import make_openai
+    from turncredit.engines.base import SamplerSettings
+    from turncredit.engines.openai import make_openai
 
     settings = SamplerSettings(model="m", url="http://127.0.0.1:1", options={"api": "responses", "tokens": True})
     with pytest.raises(SamplerError, match='leave out api = "responses"'):

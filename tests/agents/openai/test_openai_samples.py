@@ -13,8 +13,8 @@ from toys.openai_server import Fault, ToyServer
 
 from turncredit.agents.errors import RequestFailed
 from turncredit.agents.models.tokenization import AnswerEnd
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.openai import make_openai
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.openai import make_openai
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -14,9 +14,9 @@ from toys.openai_client import ask, connect
 from toys.openai_server import NAME, ToyServer, error
 
 from turncredit.agents.errors import EngineFailed, SamplerError
-from turncredit.agents.samplers.base import AnswerStart
-from turncredit.agents.samplers.weight_files import MEMORY
 from turncredit.agents.trajectory import token_versions
+from turncredit.engines.base import AnswerStart
+from turncredit.engines.weight_files import MEMORY
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
