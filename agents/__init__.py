@@ -174,12 +174,13 @@ _MOVED = {
 def __getattr__(name: str) -> object:
     if name in _MODULES:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    for folder, names in _MOVED.items():
-        if (
-            name in names.split()
-        ):  # an AttributeError would not reach the reader of `from turncredit.agents import Panel`
-            raise ImportError(f"{name} is in {folder}: from {folder} import {name}")
+    if (folder := _moved_to(name)) is not None:  # `from turncredit.agents import Panel` hides other errors
+        raise ImportError(f"{name} is in {folder}: from {folder} import {name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _moved_to(name: str) -> str | None:
+    return next((folder for folder, names in _MOVED.items() if name in names.split()), None)
 
 
 def __dir__() -> list[str]:

@@ -51,6 +51,7 @@ IMPORTS = re.compile(
 MAY_IMPORT = {
     "package/registry.py": "the door: registered names, or names that were typed or trusted",
     "package/__init__.py": "its own parts",
+    "agents/__init__.py": "its own parts",
     "training/__init__.py": "its own parts",
     "report/__init__.py": "its own parts",
     "envs/household/__init__.py": "its own parts",

@@ -16,6 +16,8 @@ FOLDERS = (
     "agents",
     "cli",
     "credit",
+    "curriculum",
+    "engines",
     "envs",
     "evaluation",
     "phone",

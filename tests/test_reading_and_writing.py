@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-RUN_FOLDERS = ("ablation", "agents", "cli", "evaluation", "report", "training")
+RUN_FOLDERS = ("ablation", "agents", "cli", "curriculum", "engines", "evaluation", "report", "training")
 FOLDERS = (*RUN_FOLDERS, "credit", "envs", "phone", "processes", "tools")
 
 READ_ELSEWHERE = {

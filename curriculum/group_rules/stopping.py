@@ -6,9 +6,9 @@ import math
 from statistics import stdev
 
 from turncredit.credit.option_checks import check_number
+from turncredit.credit.student_t import student_quantile
 from turncredit.curriculum.growth import Growth, MoreEpisodes, OpenGroup
 from turncredit.curriculum.members import asked_for, comparable
-from turncredit.evaluation.statistics import student_quantile
 
 
 def dapo(group: OpenGroup) -> Growth:

@@ -12,6 +12,7 @@ from turncredit.curriculum.fork_places import CouldWin, get_fork_rule
 from turncredit.engines.base import Sampler
 from turncredit.training.config.sections import TrainSection, chosen
 from turncredit.training.sampling.expert_replay import ExpertReplay
+from turncredit.training.sampling.sampling_rules import settings_checked
 
 __all__ = ["asking_expert", "forest_of"]
 
@@ -31,7 +32,9 @@ def forest_of(section: TrainSection, could_win: CouldWin | None = None) -> Fores
         return None
     name, options = chosen(section.forks.where, "train.forks.where")
     size = section.group_size
-    return Forest(get_fork_rule(name, **options), size, section.forks.roots or -(-size // 2), could_win)
+    with settings_checked():
+        rule = get_fork_rule(name, **options)
+    return Forest(rule, size, section.forks.roots or -(-size // 2), could_win)
 
 
 def asking_expert(agent: Agent, sampler: Callable[[], Sampler], pool: Callable[[], EnvPool]) -> CouldWin:
