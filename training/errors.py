@@ -11,8 +11,11 @@
     ├── RanksDisagree        the processes were started with different configurations
     └── NoDemonstrations     there is no demonstration that can be imitated
 
-Programming errors, such as wrong shapes, are ValueErrors and are not part of this tree.
+Programming errors, such as wrong shapes, are ValueErrors and are not part of this tree. What a rule of the curriculum
+does wrong is a `turncredit.curriculum.errors.CurriculumError`.
 """
+
+from turncredit.curriculum.errors import CurriculumError
 
 
 class TrainingError(Exception):
@@ -53,3 +56,7 @@ class RanksDisagree(TrainingError):
 
 class NoDemonstrations(TrainingError):
     """No demonstration can be imitated."""
+
+
+RUN_ERRORS = (TrainingError, CurriculumError)
+"""What ends a run with one sentence, whichever side it comes from."""

@@ -9,11 +9,10 @@ which groups an iteration trains on depends on time as well.
 from dataclasses import dataclass
 
 from turncredit.agents.steps import Anchor
-from turncredit.curriculum.errors import CurriculumError
 from turncredit.training.assign.credit_assignment import CreditAssignment
 from turncredit.training.assign.token_scores import TokenScores
 from turncredit.training.engine.engine import RunEngine
-from turncredit.training.errors import TrainingError
+from turncredit.training.errors import RUN_ERRORS
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.update_plans import UpdatePlans
 from turncredit.training.monitor.evaluation import Evaluations
@@ -137,7 +136,7 @@ class TrainingLoop:
         """Return the groups of this iteration; if all of them failed, the iterations before it are saved."""
         try:
             played = self.rollouts.next(self.step)
-        except (TrainingError, CurriculumError):
+        except RUN_ERRORS:
             self.recovery.save(self)
             raise
         ranked = self.scores.best_teachers(played)

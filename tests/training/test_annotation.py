@@ -15,6 +15,7 @@ from turncredit.curriculum.annotation import Annotator, Notes, annotated
 from turncredit.curriculum.annotators import embeddings
 from turncredit.curriculum.annotators.catalogue import CATALOGUE, get_annotator
 from turncredit.curriculum.annotators.transcripts import transcript
+from turncredit.curriculum.errors import CurriculumError
 from turncredit.curriculum.reward_rules.catalogue import get_reward_rule
 from turncredit.engines.base import Completion, Sampler
 from turncredit.training.errors import TrainingError
@@ -160,10 +161,10 @@ def test_every_annotator_accepts_no_group_and_checks_its_options(name):
 
 def test_notes_from_outside_are_checked():
     steps = steps_of(GROUPS)
-    with pytest.raises(TrainingError, match="turn 0 of a#0@7 has no value in the column 'mood'"):
+    with pytest.raises(CurriculumError, match="turn 0 of a#0@7 has no value in the column 'mood'"):
         annotated(steps, [Notes({"mood": {}})])
     wrong = Annotator("mine", "Mine", None, "our reading", "", lambda groups: 3)
-    with pytest.raises(TrainingError, match="must return Notes, got int"):
+    with pytest.raises(CurriculumError, match="must return Notes, got int"):
         asyncio.run(wrong(GROUPS, None))
     numbers = annotated(steps, [Notes({"mood": {("a#0@7", 0): 1.5}}, {"mood": 0.0})]).column("mood")
     assert numbers.tolist() == [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from turncredit.agents.trajectory import Group, Trajectory, Turn
 from turncredit.credit.advantages import Advantages
 from turncredit.credit.errors import BadOption
+from turncredit.curriculum.errors import BadSetting, CurriculumError
 from turncredit.curriculum.replay import ReplayBatch, ReplayRule
 from turncredit.curriculum.replay_rules.catalogue import CATALOGUE, get_replay_rule
 from turncredit.curriculum.stored_episodes import Admission, Index, StoredEpisode, select
-from turncredit.training.errors import ConfigError, TrainingError
 from turncredit.training.sampling.experience import Experience
 
 
@@ -117,9 +117,9 @@ def test_files_go_with_the_checkpoint_that_no_longer_needs_them(tmp_path):
 
 
 def test_impossible_admissions_are_refused():
-    with pytest.raises(ConfigError, match=r"experience\.keep must be one of success, positive, mixed, all; got 'won'"):
+    with pytest.raises(BadSetting, match=r"experience\.keep must be one of success, positive, mixed, all; got 'won'"):
         Admission(keep="won")
-    with pytest.raises(ConfigError, match=r"sampling\.experience\.per_task must be an integer of at least 1, got 0"):
+    with pytest.raises(BadSetting, match=r"sampling\.experience\.per_task must be an integer of at least 1, got 0"):
         Admission(per_task=0)
 
 
@@ -183,7 +183,7 @@ def test_every_rule_accepts_an_empty_store_and_repeats_itself(name):
 
 def test_a_rule_cannot_choose_what_is_not_stored():
     rule = ReplayRule("mine", "Mine", None, "our reading", "", lambda index: ReplayBatch(("e9",), (1.0,)))
-    with pytest.raises(TrainingError, match="'e9', which is not stored"):
+    with pytest.raises(CurriculumError, match="'e9', which is not stored"):
         ask(rule, Index())
-    with pytest.raises(TrainingError, match="one finite advantage an episode"):
+    with pytest.raises(CurriculumError, match="one finite advantage an episode"):
         ReplayBatch(("a",), (float("nan"),))

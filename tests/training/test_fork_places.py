@@ -20,9 +20,9 @@ from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.trajectory import Trajectory
 from turncredit.credit import BadOption
+from turncredit.curriculum.errors import BadSetting
 from turncredit.curriculum.forests import Forest
 from turncredit.curriculum.fork_places import NOWHERE, ForkRule, choose_forks, get_fork_rule
-from turncredit.training import ConfigError
 from turncredit.training.sampling.expert_replay import ExpertReplay, turns_left
 from turncredit.training.sampling.forest_growth import asking_expert
 
@@ -69,7 +69,7 @@ def test_failed_asks_the_expert_backwards_and_only_about_lost_episodes() -> None
     members = get_fork_rule("failed")([episode("0", "abc", True), episode("1", "xyb")], could_win)
     assert members[1] == [NOWHERE, NOWHERE, 1.0]  # the expert is asked by name only
     assert get_fork_rule("failed", by="expert").options == {"by": "expert"}
-    with pytest.raises(ConfigError, match="needs an environment to ask"):
+    with pytest.raises(BadSetting, match="needs an environment to ask"):
         rule([episode("0", "abc")])
     with pytest.raises(BadOption, match="by must be one of 'members', 'expert', got 'anybody'"):
         get_fork_rule("failed", by="anybody")
@@ -170,12 +170,12 @@ def test_a_rule_from_outside() -> None:
     assert [fork.turn for fork in choose_forks([episode("0", "abcd")], rule, 1)] == [2]
     with pytest.raises(BadOption, match="no option 'forward'"):
         get_fork_rule(f"{__name__}:last_turns", forward=2)
-    with pytest.raises(ConfigError, match="entropy"):
+    with pytest.raises(BadSetting, match="entropy"):
         get_fork_rule("entropie")
 
 
 def test_a_rule_says_one_number_a_turn() -> None:
-    with pytest.raises(ConfigError, match=r"one number a turn, \[2\]"):
+    with pytest.raises(BadSetting, match=r"one number a turn, \[2\]"):
         ForkRule("short", "", None, "our reading", "", lambda episodes: [[0.0] for _ in episodes])([episode("0", "ab")])
 
 

@@ -24,13 +24,13 @@ from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.credit import BadOption, arpo_hard, grpo
 from turncredit.curriculum import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
 from turncredit.curriculum.branches import token_places, trees, unlikely_places
+from turncredit.curriculum.errors import BadSetting, CurriculumError
 from turncredit.curriculum.forests import Forest
 from turncredit.curriculum.fork_places import get_fork_rule
 from turncredit.curriculum.group_rules.catalogue import get_group_rule
 from turncredit.curriculum.group_rules.forest import _confident
 from turncredit.curriculum.group_rules.seele import GUESSING, LOCATION, STEEPNESS, fit, share_for
 from turncredit.training.config.seeds import Seeds
-from turncredit.training.errors import ConfigError, TrainingError
 from turncredit.training.sampling.grown_groups import GrowingGroups
 from turncredit.training.tasks.group_draws import DrawnGroup
 
@@ -190,9 +190,9 @@ def test_rounding_noise_orders_no_members() -> None:
 
 
 def test_prof_needs_its_column() -> None:
-    with pytest.raises(TrainingError, match=r"'process'.*t#0@7 lacks 3 of 3, and has none"):
+    with pytest.raises(CurriculumError, match=r"'process'.*t#0@7 lacks 3 of 3, and has none"):
         get_group_rule("prof")(after("01"))
-    with pytest.raises(TrainingError, match=r"'step'.*has process"):
+    with pytest.raises(CurriculumError, match=r"'step'.*has process"):
         get_group_rule("prof", score="step")(complete(scored(True, 1.0)))
 
 
@@ -572,7 +572,7 @@ def test_forest_forks_where_its_rule_says() -> None:
     forks = (forked("1/1.0", "1", 1, 2), forked("0/2.0", "0", 2, 3))
     group = replace(group, round=2, members=(*group.members, *forks))
     assert starts(rule(group)) == [("", 0, 1), ("0", 1, 1)]
-    with pytest.raises(ConfigError, match="entropy"):
+    with pytest.raises(BadSetting, match="entropy"):
         get_group_rule("forest", where="entropie")
     with pytest.raises(BadOption, match="tokens"):
         get_group_rule("forest", where={"name": "entropy", "tokens": 0})

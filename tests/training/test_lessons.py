@@ -14,11 +14,11 @@ from turncredit.credit import BadOption
 from turncredit.curriculum import GroupRule, Growth, OpenGroup
 from turncredit.curriculum.annotators.catalogue import get_annotator
 from turncredit.curriculum.annotators.teachers import edits_in
+from turncredit.curriculum.errors import BadSetting, CurriculumError
 from turncredit.curriculum.group_rules.catalogue import get_group_rule
 from turncredit.curriculum.growth import decide
 from turncredit.curriculum.lessons import Lesson, LessonEdit, LessonLibrary, nearest
 from turncredit.curriculum.stored_episodes import Index, StoredEpisode
-from turncredit.training.errors import ConfigError, TrainingError
 
 
 def texts(library):
@@ -79,7 +79,7 @@ def test_the_nearest_lessons_come_first():
 
 
 def test_impossible_libraries_are_refused():
-    with pytest.raises(ConfigError, match=r"alike in \(0, 1\]; got most=1, alike=2"):
+    with pytest.raises(BadSetting, match=r"alike in \(0, 1\]; got most=1, alike=2"):
         LessonLibrary(most=1, alike=2)
 
 
@@ -189,7 +189,7 @@ def test_what_several_rules_replay_is_joined_and_checked():
     rules = [get_group_rule("r3_ccr"), get_group_rule("arpo_gui")]
     assert decide(rules, group([0.0, 0.0], STORED)).replay == ("s0",)
     wrong = GroupRule("mine", "Mine", None, "our reading", "", lambda group: Growth(replay=("s9",)))
-    with pytest.raises(TrainingError, match="replays 's9', which is not stored for the task"):
+    with pytest.raises(CurriculumError, match="replays 's9', which is not stored for the task"):
         wrong(group([0.0], STORED))
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from turncredit.credit import BadOption, MissingColumn, Steps
 from turncredit.credit import get as get_credit_rule
 from turncredit.curriculum import RewardRule
+from turncredit.curriculum.errors import BadSetting, CurriculumError
 from turncredit.curriculum.reward_rules.behaviours import repeated_share
 from turncredit.curriculum.reward_rules.catalogue import CATALOGUE, get_reward_rule
 from turncredit.curriculum.reward_rules.votes import bleu
 from turncredit.curriculum.rewards import REWARD_RULES
-from turncredit.training.errors import ConfigError, TrainingError
 
 every_rule = pytest.mark.parametrize("name", [rule.name for rule in CATALOGUE])
 BY_EPISODE = {
@@ -282,13 +282,13 @@ def test_every_rule_says_where_it_comes_from(name):
 
 
 def test_names_and_results_from_outside(monkeypatch):
-    with pytest.raises(ConfigError, match=r"overlnog.*overlong"):
+    with pytest.raises(BadSetting, match=r"overlnog.*overlong"):
         get_reward_rule("overlnog")
     rule = RewardRule(
         "fewer", "Fewer rows", None, "our reading", "", lambda steps: steps.take(np.arange(len(steps) - 1))
     )
-    with pytest.raises(TrainingError, match="must return the rows that it got"):
+    with pytest.raises(CurriculumError, match="must return the rows that it got"):
         rule(table([1, 0]))
-    with pytest.raises(TrainingError, match="must return Steps, got int"):
+    with pytest.raises(CurriculumError, match="must return Steps, got int"):
         RewardRule("three", "Three", None, "our reading", "", lambda steps: 3)(table([1]))
     assert set(REWARD_RULES.names()) >= {rule.name for rule in CATALOGUE}

@@ -15,6 +15,7 @@ from toys.task_pools import always, run
 from turncredit.credit import BadOption
 from turncredit.curriculum import TaskDraw, TaskRecords, Visit
 from turncredit.curriculum.difficulty_bins import bins_of
+from turncredit.curriculum.errors import BadSetting, CurriculumError
 from turncredit.curriculum.group_sizes import best_sizes, evenly, proportional
 from turncredit.curriculum.picking import heaviest, logs, waiting, weighted
 from turncredit.curriculum.rows import by_id, counts_of, played_since
@@ -25,7 +26,6 @@ from turncredit.curriculum.task_rules.gdro_rollout import arm_sizes
 from turncredit.curriculum.task_rules.knapsack import knapsack_sizes
 from turncredit.curriculum.task_rules.pcurl import pcurl_weights
 from turncredit.curriculum.task_rules.v0 import LIKENESS, v0_sizes
-from turncredit.training.errors import ConfigError, TrainingError
 
 
 def visit(task: str, wins: int, episodes: int, **remember: float) -> Visit:
@@ -68,7 +68,7 @@ def weights_of(drawn: TaskDraw) -> dict[str, float]:
     + [f"task_rules.{name}" for name in ("gdro_prompt", "gdro_rollout", "knapsack", "levels", "pcurl", "v0")],
 )
 def test_doctests(name):
-    result = doctest.testmod(importlib.import_module(f"turncredit.training.sampling.{name}"))
+    result = doctest.testmod(importlib.import_module(f"turncredit.curriculum.{name}"))
     assert result.attempted > 0
     assert result.failed == 0
 
@@ -93,7 +93,7 @@ def test_what_was_played_since_is_the_difference():
     assert played.success.tolist() == [0.25, 1.0]
     assert played.reward2.tolist() == [1.0, 2.0]
     assert np.isnan(played_since(before, counts_of(before)).success).all()
-    with pytest.raises(TrainingError, match="remembers 1 tasks, but the pool has 2"):
+    with pytest.raises(CurriculumError, match="remembers 1 tasks, but the pool has 2"):
         played_since(before, counts_of(TaskRecords.of("a")))
 
 
@@ -135,7 +135,7 @@ def test_the_best_sizes_are_those_that_trying_all_finds():
         sums = {tuple(k): values[range(3), k].sum() for k in np.ndindex(5, 5, 5) if (np.array(k) * cost).sum() == 8}
         best = max(sums.values())
         if best == -np.inf:
-            with pytest.raises(TrainingError, match="no sizes of 3 groups add up to 8"):
+            with pytest.raises(CurriculumError, match="no sizes of 3 groups add up to 8"):
                 best_sizes(values, 8, cost)
         else:
             sizes = best_sizes(values, 8, cost)
@@ -569,7 +569,7 @@ def test_levels_stay_on_the_last_and_take_the_order_that_is_asked_for():
     unordered = run(get_task_rule("levels", visits=1, mix=0.0), pool, outcome=always(1.0), count=2)
     assert [set(step.tasks) for step in unordered[:2]] == [{"hard/a"}, {"easy/a"}]
     for order in (["easy"], ["easy", "hart"], ["easy", "hard", "harder"]):
-        with pytest.raises(TrainingError, match="levels of the pool are 'hard', 'easy'; got the order"):
+        with pytest.raises(CurriculumError, match="levels of the pool are 'hard', 'easy'; got the order"):
             draw("levels", TaskRecords.of(pool), 2, order=order)
 
 
@@ -579,7 +579,7 @@ def test_levels_start_where_they_are_told_to():
     assert [set(step.tasks) for step in steps[:3]] == [{"fair/a"}, {"hard/a"}, {"hard/a"}]
     alone = run(get_task_rule("levels", start="hard", mix=0.0), pool, outcome=always(0.0), count=2)
     assert all(set(step.tasks) == {"hard/a"} for step in alone)
-    with pytest.raises(TrainingError, match="start must be a level of the pool: 'easy', 'fair', 'hard'; got 'heard'"):
+    with pytest.raises(CurriculumError, match="start must be a level of the pool: 'easy', 'fair', 'hard'; got 'heard'"):
         draw("levels", TaskRecords.of(pool), 2, start="heard")
 
 
@@ -690,7 +690,7 @@ def test_streams_of_runs_differ():
     ],
 )
 def test_impossible_options_are_refused_before_the_first_draw(name, options, message):
-    with pytest.raises((BadOption, ConfigError), match=message):
+    with pytest.raises((BadOption, BadSetting), match=message):
         get_task_rule(name, **options)
 
 
@@ -724,7 +724,7 @@ def test_levels_of_the_only_environment_of_a_mixture_are_told_apart():
     rule = get_task_rule("levels", visits=1, mix=0.0, weights=weights)
     steps = run(rule, pool, outcome=always(1.0), count=1)
     assert [step.tasks for step in steps[:2]] == [(pool[0],), (pool[1],)]
-    with pytest.raises(TrainingError, match="'house/tiny', 'house/small'; got the order"):
+    with pytest.raises(CurriculumError, match="'house/tiny', 'house/small'; got the order"):
         draw("levels", TaskRecords.of(pool), 1, weights=weights, order=["tiny", "small"])
 
 

@@ -28,10 +28,11 @@ from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Group, Trajectory, Turn
 from turncredit.credit import BadOption, MissingColumn, Steps, taught
 from turncredit.curriculum import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
+from turncredit.curriculum.errors import CurriculumError
 from turncredit.curriculum.group_rules.catalogue import get_group_rule
 from turncredit.engines.base import Sampler
 from turncredit.engines.expert import Expert
-from turncredit.training import ConfigError, TrainingError, train
+from turncredit.training import ConfigError, train
 from turncredit.training.assign.teacher_ranks import answer_gains, with_best_teachers
 from turncredit.training.assign.token_scores import TokenScores
 from turncredit.training.audit import audit
@@ -214,9 +215,9 @@ def test_rl_plus_has_a_teacher_in_every_group() -> None:
 
 def test_only_teachers_of_the_run_are_asked_and_only_from_the_beginning() -> None:
     rule = GroupRule("mine", "", None, "", "", lambda group: Growth((MoreEpisodes(1, teacher="expart"),)))
-    with pytest.raises(TrainingError, match="named the teacher 'expart', which the run lacks"):
+    with pytest.raises(CurriculumError, match="named the teacher 'expart', which the run lacks"):
         rule(OpenGroup("t", 2, teachers=TWO))
-    with pytest.raises(TrainingError, match="the episodes of a teacher begin with a reset"):
+    with pytest.raises(CurriculumError, match="the episodes of a teacher begin with a reset"):
         MoreEpisodes(1, at=BranchPoint("t#0@7", 1), teacher="expert")
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turncredit.curriculum.errors import BadState, CurriculumError
 from turncredit.curriculum.task_order import TaskSampler
-from turncredit.training.errors import CheckpointError, TrainingError
 
 
 @given(st.integers(1, 20), st.lists(st.integers(0, 9), max_size=10), st.integers(0, 100))
@@ -37,9 +37,9 @@ def test_orders_differ_by_epoch_and_by_seed():
 
 def test_another_stream_is_refused():
     stream = TaskSampler(["a", "b"], seed=1)
-    with pytest.raises(CheckpointError, match="seed 1, but this run has 2"):
+    with pytest.raises(BadState, match="seed 1, but this run has 2"):
         TaskSampler(["a", "b"], seed=2).load_state_dict(stream.state_dict())
-    with pytest.raises(CheckpointError, match="count 2, but this run has 3"):
+    with pytest.raises(BadState, match="count 2, but this run has 3"):
         TaskSampler(["a", "b", "c"], seed=1).load_state_dict(stream.state_dict())
-    with pytest.raises(TrainingError, match="no task"):
+    with pytest.raises(CurriculumError, match="no task"):
         TaskSampler([], seed=1)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from turncredit.agents.errors import look_up
-from turncredit.curriculum import GroupRule, RewardRule, TaskRule
+from turncredit.curriculum import BadSetting, GroupRule, RewardRule, TaskRule
 from turncredit.curriculum.annotation import Annotator
 from turncredit.curriculum.annotators.catalogue import get_annotator
-from turncredit.curriculum.errors import BadSetting
 from turncredit.curriculum.group_rules.catalogue import get_group_rule
 from turncredit.curriculum.lessons import LessonLibrary
 from turncredit.curriculum.replay import ReplayRule
