@@ -15,8 +15,6 @@ Programming errors, such as wrong shapes, are ValueErrors and are not part of th
 does wrong is a `turncredit.curriculum.errors.CurriculumError`.
 """
 
-from turncredit.curriculum.errors import CurriculumError
-
 
 class TrainingError(Exception):
     """Base class of all exceptions of training."""
@@ -56,7 +54,3 @@ class RanksDisagree(TrainingError):
 
 class NoDemonstrations(TrainingError):
     """No demonstration can be imitated."""
-
-
-RUN_ERRORS = (TrainingError, CurriculumError)
-"""What ends a run with one sentence, whichever side it comes from."""

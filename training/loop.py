@@ -12,7 +12,6 @@ from turncredit.agents.steps import Anchor
 from turncredit.training.assign.credit_assignment import CreditAssignment
 from turncredit.training.assign.token_scores import TokenScores
 from turncredit.training.engine.engine import RunEngine
-from turncredit.training.errors import RUN_ERRORS
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.update_plans import UpdatePlans
 from turncredit.training.monitor.evaluation import Evaluations
@@ -21,7 +20,7 @@ from turncredit.training.objectives.scheduled_objective import ScheduledObjectiv
 from turncredit.training.play.rollouts import Played, Rollouts
 from turncredit.training.run_folder.recovery import Recovery
 from turncredit.training.sampling.run_memory import RunMemory
-from turncredit.training.sampling.run_sampling import RunSampling
+from turncredit.training.sampling.run_sampling import RUN_ERRORS, RunSampling
 from turncredit.training.types import State
 
 UPDATE = ("loss", "grad_norm", "entropy", "tokens", "updates")
