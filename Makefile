@@ -67,7 +67,7 @@ $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 links:
 	@mkdir -p .links/turncredit
 	@for file in package/*; do ln -sfn ../../$$file .links/turncredit/; done
-	@for folder in ablation agents cli credit envs evaluation phone processes report tools training; do ln -sfn ../../$$folder .links/turncredit/$$folder; done
+	@for folder in ablation agents cli credit curriculum engines envs evaluation phone processes report tools training; do ln -sfn ../../$$folder .links/turncredit/$$folder; done
 
 demo: $(DEMO_STAMP)
 	$(BIN)/turncredit demo --seed $(SEED)

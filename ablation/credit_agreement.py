@@ -13,9 +13,9 @@ from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Group, grouped
 from turncredit.credit.errors import BadTable
 from turncredit.credit.registry import get as get_credit_rule
+from turncredit.training.assign.credit_by_part import credit_by_part, parts_of_run
+from turncredit.training.assign.run_rewards import RunRewards
 from turncredit.training.config.run import Run
-from turncredit.training.credit_by_part import credit_by_part, parts_of_run
-from turncredit.training.run_rewards import RunRewards
 from turncredit.training.sampling.sampling_files import credited_groups
 
 

@@ -3,7 +3,7 @@
     ABLATION/plan.json                the run, the arms and the seeds
     ABLATION/warm-start/seed-0/       a run without iterations; every arm of the seed starts from its checkpoint
     ABLATION/warm-start/evaluations/  evaluations before training that runs share
-    (turncredit.training.shared_evaluations) ABLATION/gigpo/seed-0/            an ordinary run
+    (turncredit.training.monitor.shared_evaluations) ABLATION/gigpo/seed-0/            an ordinary run
     ABLATION/calls.jsonl              the duration of each call of the command that was not killed
     ABLATION/results.json             see turncredit.ablation.results
 
@@ -29,8 +29,8 @@ from turncredit.training.config.differences import differences
 from turncredit.training.config.renamed import with_new_names
 from turncredit.training.config.run import Run, parse_value
 from turncredit.training.config.toml import literal
+from turncredit.training.config.versions import describe
 from turncredit.training.errors import ConfigError, RunExists, TrainingError
-from turncredit.training.versions import describe
 
 MAY_CHANGE = frozenset({"name", "output", "threads", "loggers.names", "loggers.project", "checkpoints.keep"})
 PLAN = "plan.json"

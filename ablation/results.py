@@ -14,9 +14,9 @@ from typing import Any
 from turncredit.ablation.plan import CALLS, WARM_START, Ablation
 from turncredit.evaluation.results import EvaluationResult, Rate
 from turncredit.evaluation.seed_statistics import Mean, compare_seeds, holm, verdict
+from turncredit.training.config.versions import describe
 from turncredit.training.errors import TrainingError
 from turncredit.training.run_folder.metrics import read_events
-from turncredit.training.versions import describe
 
 VERSION = 1
 DIAGNOSTICS = {

@@ -21,8 +21,8 @@ from turncredit.agents.prompts.chat_template import ChatTemplate
 from turncredit.agents.prompts.parsing import PARSERS, Parsed, Parser, without_stop
 from turncredit.agents.prompts.prompt import PROMPTS, Conversation, PromptBuilder
 from turncredit.agents.prompts.templates import PLAIN, TEMPLATES, Template
-from turncredit.envs.parts import part_of
 from turncredit.registry import suggest
+from turncredit.task_ids import part_of
 
 _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("prompt", (str, Mapping), "a name or a table with a name"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from turncredit.agents.png import decode_png, encode_png, pixel_key, png_size, read_png
+
+if TYPE_CHECKING:
+    import gymnasium
 
 __all__ = ["Content", "ImagePart", "TextPart", "has_images", "read_observation"]
 
@@ -126,7 +128,9 @@ Content = tuple[TextPart | ImagePart, ...]
 
 def has_images(space: gymnasium.Space[object]) -> bool:
     """Return whether the observations of a space contain an image."""
-    return isinstance(space, gymnasium.spaces.Dict) and "image" in space.spaces
+    from gymnasium.spaces import Dict
+
+    return isinstance(space, Dict) and "image" in space.spaces
 
 
 def read_observation(observation: Any) -> tuple[str, tuple[ImagePart, ...]]:

@@ -20,11 +20,11 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.errors import AgentError
 from turncredit.agents.instructions import agent_from
 from turncredit.agents.prompts.dialogue import Dialogue
-from turncredit.agents.rollouts.rollout import sampling_seed
 from turncredit.agents.rollouts.turn_requests import request_for
-from turncredit.agents.samplers.background import BackgroundLoop
-from turncredit.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
-from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.agents.trajectory import sampling_seed
+from turncredit.engines.background import BackgroundLoop
+from turncredit.engines.base import Sampler, SamplerSettings, parse_sampler
+from turncredit.engines.wrappers import make_sampler
 from turncredit.envs.desk.users import UserReply, UserScene
 from turncredit.envs.errors import EnvError, UnknownOption
 from turncredit.envs.snapshot import Fields

@@ -21,7 +21,7 @@ from turncredit.agents.prompts.chat_template import TOOLS, chat_fields
 from turncredit.agents.prompts.native_tools import chat_with_tools
 from turncredit.envs import agent_defaults, parts_of
 from turncredit.envs.agent_defaults import TOOL_FORMAT
-from turncredit.envs.parts import part_of
+from turncredit.task_ids import part_of
 
 __all__ = [
     "INSTRUCTED",

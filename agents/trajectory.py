@@ -7,6 +7,7 @@ the prompt builder.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -321,3 +322,9 @@ def member_order(trajectory: Trajectory) -> tuple[tuple[int, ...], str]:
         else (-1,)
     )
     return ((trajectory.trial, *numbers), trajectory.id)
+
+
+def sampling_seed(episode_id: str) -> int:
+    """Return the sampling seed of an episode, 63 bits: a hash of its id that is the same in every process."""
+    name = episode_id.encode("utf-8", errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") >> 1

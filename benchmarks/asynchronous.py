@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from turncredit.agents.files.trajectory_files import read_trajectories
-from turncredit.agents.samplers.base import Completion, Request
+from turncredit.engines.base import Completion, Request
 from turncredit.envs import register
 from turncredit.envs.spaces import Text
 from turncredit.training import Run

@@ -35,9 +35,9 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.env_processes import EnvProcesses
 from turncredit.agents.rollouts.rollout import RolloutReport, arollout, rollout
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.scripted import Random
 from turncredit.envs import maker
 
 ENVS = {"household": "turncredit/Household-v0", "shop": "turncredit/WebShop-v0", "code": "turncredit/Code-v0"}

@@ -39,10 +39,10 @@ from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.transformers import decoder_choice
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.transformers import decoder_choice
+from turncredit.engines.transformers.cached_decoding import CachedDecoder
+from turncredit.engines.transformers.sampler import TransformersSampler
 
 VIEW = View(start="", observation="", admissible=None, turn=0)
 GROUP: Final = 8

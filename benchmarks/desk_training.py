@@ -22,7 +22,7 @@ from turncredit.evaluation.results import EvaluationResult, EvaluationSummary
 from turncredit.evaluation.seed_statistics import Mean
 from turncredit.report.ablation_tables import grid, interval
 from turncredit.training.config.run import Run
-from turncredit.training.loaded_agent import load_agent
+from turncredit.training.engine.loaded_agent import load_agent
 from turncredit.training.run_folder.metrics import read_events
 from turncredit.training.training_run import train
 

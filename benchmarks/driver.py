@@ -21,8 +21,8 @@ from rich.table import Table
 from turncredit.agents import Agent, rollout
 from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turncredit.agents.rollouts.rollout import RolloutReport
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.scripted import Random
 from turncredit.envs import maker
 from turncredit.processes.garbage_collection import collect_garbage_less_often
 from turncredit.training.learner.policy import build_policy

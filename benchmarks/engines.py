@@ -39,9 +39,9 @@ from transformers import StaticCache
 
 from turncredit.agents.models.model_folder import load_model, load_tokenizer
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import Request
+from turncredit.engines.transformers.cached_decoding import CachedDecoder
+from turncredit.engines.transformers.sampler import TransformersSampler
 
 GOAL = 0.9
 VIEW = View(start="", observation="", admissible=None, turn=0)

@@ -42,8 +42,8 @@ from rich.table import Table
 
 from turncredit.agents.models.model_folder import load_tokenizer, model_config
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import SAMPLERS, Request, Sampler, SamplerSettings
-from turncredit.agents.samplers.seeds import request_seed
+from turncredit.engines.base import SAMPLERS, Request, Sampler, SamplerSettings
+from turncredit.engines.seeds import request_seed
 
 GOAL = 0.9
 VIEW = View(start="", observation="", admissible=None, turn=0)

@@ -42,10 +42,10 @@ from turncredit.agents.models.tokenization import codec_of
 from turncredit.agents.prompts.parsing import Parsed
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.steps import steps_of
 from turncredit.credit.registry import get as get_credit_rule
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.envs import Text
 from turncredit.training.batch.batch import pack
 from turncredit.training.config.sections import ObjectiveSection

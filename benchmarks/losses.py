@@ -37,10 +37,10 @@ from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.env_processes import EnvProcesses
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
 from turncredit.agents.rollouts.rollout_stream import MAX_LOSSES
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.routing import Changes, Engine, EngineState, Routes
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.routing import Changes, Engine, EngineState, Routes
+from turncredit.engines.scripted import Random
 from turncredit.envs import TextEnv
 
 

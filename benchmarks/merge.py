@@ -24,10 +24,10 @@ from rich.table import Table
 from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.tokens import tokenize_trajectory
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import Sampler
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.engines.base import Sampler
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import Random
 from turncredit.envs import make
 from turncredit.training.batch.batch import Batch, micro_batches, pack
 from turncredit.training.learner.policy import build_tokenizer

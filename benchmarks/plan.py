@@ -25,15 +25,15 @@ from rich.console import Console
 from rich.table import Table
 
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import Request
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training import Run
 from turncredit.training.batch.batch import Batch
+from turncredit.training.hardware.plan import EpisodeLengths, Gpu, rollout_seconds, update_seconds
 from turncredit.training.learner.gradient import UpdatePlan
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.policy import build_policy
 from turncredit.training.objectives import Objective
-from turncredit.training.plan import EpisodeLengths, Gpu, rollout_seconds, update_seconds
 
 SIZES = {"vocab": 2048, "layers": 8, "heads": 8, "context": 512}
 EPISODES, PROMPT, ANSWER = 16, 64, 64

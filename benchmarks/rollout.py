@@ -30,9 +30,9 @@ from rich.table import Table
 from turncredit.agents.agent import Agent
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.trajectory import Group
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.envs import make
 
 GOAL = 0.8
@@ -83,7 +83,7 @@ async def replay(sampler: TransformersSampler, requests: dict[str, list[Request]
 def trained_policy(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     """Return a small policy that has imitated the expert for some seconds."""
     from turncredit.agents.demonstrations.tokens import tokenize_trajectory
-    from turncredit.agents.samplers.expert import Expert
+    from turncredit.engines.expert import Expert
     from turncredit.training.batch.batch import pack
     from turncredit.training.config.sections import ImitationSection
     from turncredit.training.imitation.imitation import imitate

@@ -46,12 +46,12 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.models.tokenization import TokenCodec, codec_of
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.transformers import sampler as sampler_module
-from turncredit.agents.samplers.transformers.cached_decoding import CachedDecoder
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
-from turncredit.agents.samplers.wrappers import SamplerWrapper
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.expert import Expert
+from turncredit.engines.transformers import sampler as sampler_module
+from turncredit.engines.transformers.cached_decoding import CachedDecoder
+from turncredit.engines.transformers.sampler import TransformersSampler
+from turncredit.engines.wrappers import SamplerWrapper
 from turncredit.envs import make
 from turncredit.training.learner.lora import LoraOptions, add_adapter
 from turncredit.training.learner.policy import build_policy

@@ -22,11 +22,11 @@ import torch
 import transformers
 
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
-from turncredit.agents.samplers.transformers.expert_routing import Routers
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.token_experts import TurnExperts
 from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.engines.base import Completion, Request, SamplerSettings
+from turncredit.engines.transformers.expert_routing import Routers
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training.batch.batch import Batch, pack
 from turncredit.training.learner.logprobs import TokenScorer
 from turncredit.training.learner.policy import build_policy, save_policy
@@ -53,7 +53,7 @@ def make_engine(model: Any, tokenizer: Any, folder: Path, options: argparse.Name
     """Return an engine in bfloat16 that records experts."""
     if options.engine == "transformers":
         return TransformersSampler(model, tokenizer, dtype="bfloat16", experts=True, device=options.device)
-    from turncredit.agents.samplers.vllm.sampler import VLLMSampler
+    from turncredit.engines.vllm.sampler import VLLMSampler
 
     save_policy(model, tokenizer, folder)
     settings = SamplerSettings(

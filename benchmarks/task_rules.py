@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from turncredit.training.sampling import TaskRecords, Visit
-from turncredit.training.sampling.draws import TaskRule
-from turncredit.training.sampling.task_rules.catalogue import CATALOGUE, get_task_rule
+from turncredit.curriculum import TaskRecords, Visit
+from turncredit.curriculum.draws import TaskRule
+from turncredit.curriculum.task_rules.catalogue import CATALOGUE, get_task_rule
 
 STEP, SHARED = 0.6, 0.01
 CENTRES = {"tiny": -0.5, "small": 2.5, "large": 5.0}

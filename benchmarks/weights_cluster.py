@@ -22,7 +22,7 @@ import ray
 import torch
 from ray.cluster_utils import Cluster
 
-from turncredit.agents.cluster.weight_chunks import WeightChunk, join_chunks, split_weights
+from turncredit.engines.cluster.weight_chunks import WeightChunk, join_chunks, split_weights
 from turncredit.training.learner.policy import build_policy
 
 WAYS = {"float32": "", "bfloat16": "bfloat16"}

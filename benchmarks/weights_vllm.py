@@ -40,8 +40,8 @@ from typing import Any
 import torch
 
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Request, SamplerSettings
-from turncredit.agents.samplers.vllm.sampler import VLLMSampler
+from turncredit.engines.base import Request, SamplerSettings
+from turncredit.engines.vllm.sampler import VLLMSampler
 from turncredit.training.learner.lora import LoraOptions, add_adapter
 from turncredit.training.learner.policy import build_policy
 

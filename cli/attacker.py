@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from turncredit.agents.trajectory import Trajectory
     from turncredit.cli.options import Options
     from turncredit.envs.checks.reward_bounds import Attacker
-    from turncredit.training.loaded_agent import LoadedAgent
+    from turncredit.training.engine.loaded_agent import LoadedAgent
 
 __all__ = ["load_attacker"]
 

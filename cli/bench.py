@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from turncredit.evaluation.benchmark_card import Card, CardPanel
     from turncredit.evaluation.results import EvaluationResult
     from turncredit.evaluation.suite import PinnedPanel, Suite, SuitePanel
-    from turncredit.training.loaded_agent import LoadedAgent, ModelOptions
+    from turncredit.training.engine.loaded_agent import LoadedAgent, ModelOptions
 
 
 def bench(
@@ -75,7 +75,7 @@ def bench(
     from turncredit.agents.instructions import agent_from
     from turncredit.evaluation.benchmark_card import Card
     from turncredit.evaluation.shipped_suites import baseline_cards, load_suite
-    from turncredit.training.loaded_agent import ModelOptions
+    from turncredit.training.engine.loaded_agent import ModelOptions
 
     others, agent = take_options(parse_options(options), AGENT_PREFIX)
     others, sampler = take_options(others, SAMPLER_PREFIX)

@@ -184,8 +184,8 @@ def cluster() -> Iterable[ProbeResult]:
 
 def print_cluster() -> None:
     """Print the result of joining the Ray cluster of this machine, as JSON in the last line."""
-    from turncredit.agents.cluster.connection import Cluster, ClusterSettings
     from turncredit.agents.errors import SamplerError
+    from turncredit.engines.cluster.connection import Cluster, ClusterSettings
 
     try:
         joined = Cluster(ClusterSettings(address="auto"))

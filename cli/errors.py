@@ -21,6 +21,7 @@ INTERRUPTED = 130
 _ROOTS = (
     ("turncredit.envs.errors", "EnvError"),
     ("turncredit.credit.errors", "CreditError"),
+    ("turncredit.curriculum.errors", "CurriculumError"),
     ("turncredit.agents.errors", "AgentError"),
     ("turncredit.training.errors", "TrainingError"),
     ("turncredit.report.errors", "ReportError"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from turncredit.cli.players import EnvChoice
     from turncredit.evaluation.panels import Panel
     from turncredit.evaluation.results import EpisodeRow, EvaluationResult, Rate
-    from turncredit.training.loaded_agent import LoadedAgent
+    from turncredit.training.engine.loaded_agent import LoadedAgent
 
 
 def _panel_of(
@@ -357,7 +357,7 @@ def evaluate(
     """Play a fixed panel of tasks, and print the success rate with its interval."""
     from turncredit.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
     from turncredit.evaluation.unread_answers import UnreadAnswers
-    from turncredit.training.loaded_agent import ModelOptions
+    from turncredit.training.engine.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
     others, agent_options = take_options(parse_options(words), AGENT_PREFIX)

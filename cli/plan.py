@@ -15,9 +15,9 @@ from turncredit.cli.train import load_run
 from turncredit.report.number_text import count, duration
 
 if TYPE_CHECKING:
-    from turncredit.training.card_layout import CardLayout
     from turncredit.training.config.run import Run
-    from turncredit.training.plan import EpisodeLengths, Gpu, RunPlan
+    from turncredit.training.hardware.card_layout import CardLayout
+    from turncredit.training.hardware.plan import EpisodeLengths, Gpu, RunPlan
 
 GIB = 2**30
 
@@ -48,7 +48,7 @@ def plan(
     trust: Trust = False,
 ) -> None:
     """Estimate memory, seconds per iteration, and whether the sampler or the learner idles."""
-    from turncredit.training.plan import Gpu, make_plan
+    from turncredit.training.hardware.plan import Gpu, make_plan
     from turncredit.training.preflight.effects import check_effects
     from turncredit.training.preflight.shared_card import model_configuration
     from turncredit.training.run_folder.paths import with_checkpoint
@@ -68,7 +68,7 @@ def plan(
 
 def _episodes(run: Run, like: Path | None) -> EpisodeLengths:
     from turncredit.agents.files.trajectory_files import read_trajectories
-    from turncredit.training.plan import EpisodeLengths
+    from turncredit.training.hardware.plan import EpisodeLengths
     from turncredit.training.run_folder.metrics import read_events
 
     if like is None:
@@ -178,7 +178,7 @@ def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:
 
 def _print_start(run: Run, made: RunPlan, device: Gpu, machine: int) -> None:
     """Print what the fastest way consists of, and how it is started."""
-    from turncredit.training.split_commands import describe_split, start_command
+    from turncredit.training.hardware.split_commands import describe_split, start_command
 
     best = made.fastest(device)
     if best is None:

@@ -337,7 +337,7 @@ def play(
         take_options,
     )
     from turncredit.envs import make
-    from turncredit.training.loaded_agent import ModelOptions
+    from turncredit.training.engine.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
     others, agent_options = take_options(parse_options(words), AGENT_PREFIX)

@@ -19,9 +19,9 @@ from turncredit.cli.play_session import PlaySession
 from turncredit.registry import suggest
 
 if TYPE_CHECKING:
-    from turncredit.agents.samplers import Sampler
+    from turncredit.engines import Sampler
     from turncredit.training.config.run import Run
-    from turncredit.training.loaded_agent import LoadedAgent, ModelOptions
+    from turncredit.training.engine.loaded_agent import LoadedAgent, ModelOptions
 
 BASELINES = ("expert", "random")
 AGENT_PREFIX, SAMPLER_PREFIX = "agent.", "sampler."
@@ -93,7 +93,7 @@ def run_of_player(name: str) -> Run | None:
     Raises:
         UserError: the name is neither a sampler nor the path of a checkpoint.
     """
-    from turncredit.agents.samplers import SAMPLERS, parse_sampler
+    from turncredit.engines import SAMPLERS, parse_sampler
     from turncredit.training.run_folder.paths import find_checkpoint, run_of
 
     path = Path(parse_sampler(name)[1] or name)
@@ -133,9 +133,9 @@ def load_player(
         AgentError: an option that agents do not have, or a sampler that cannot be made.
     """
     from turncredit.agents.instructions import agent_from, merged
-    from turncredit.agents.samplers import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
+    from turncredit.engines import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
     from turncredit.envs import demonstrators
-    from turncredit.training.loaded_agent import LoadedAgent, load_with_engine
+    from turncredit.training.engine.loaded_agent import LoadedAgent, load_with_engine
     from turncredit.training.run_folder.paths import find_checkpoint
 
     options = dict(options or {})
@@ -184,7 +184,7 @@ def _defaults(env_id: str | None, env_kwargs: Mapping[str, object] | None, *, re
 
 def _refuse_model_options(name: str, model: ModelOptions | None, takes: Sequence[str] = ()) -> None:
     """Refuse options of models, and those of samplers but for some that the player takes."""
-    from turncredit.training.loaded_agent import ModelOptions
+    from turncredit.training.engine.loaded_agent import ModelOptions
 
     if model is None:
         return
@@ -234,8 +234,8 @@ class Advisor:
 
     async def _ask(self, session: PlaySession) -> Advice:
         from turncredit.agents.prompts.dialogue import Dialogue
-        from turncredit.agents.rollouts.rollout import sampling_seed
         from turncredit.agents.rollouts.turn_requests import request_for
+        from turncredit.agents.trajectory import sampling_seed
 
         agent, sampler = self.player.agent.for_task(session.task or ""), self.player.sampler
         self._asked += 1

@@ -37,7 +37,7 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
     """
     from turncredit.training.config.run import Run
     from turncredit.training.run_folder.paths import RUN_FILE
-    from turncredit.training.run_instructions import with_instructions
+    from turncredit.training.run_folder.run_instructions import with_instructions
 
     path, overrides = run_file(path), list(words)
     if path.is_dir():

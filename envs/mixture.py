@@ -26,12 +26,13 @@ from turncredit.envs.info import (
     ResetResult,
     StepResult,
 )
-from turncredit.envs.parts import MIXTURE, MixturePart, part_of, within
+from turncredit.envs.parts import MIXTURE, MixturePart
 from turncredit.envs.registration import creator_of, find, make, parts_of
-from turncredit.envs.rotation import interleaved
 from turncredit.envs.snapshot import pack, random_from, random_state, unpack
 from turncredit.envs.spaces import Text
 from turncredit.registry import suggest
+from turncredit.rotation import interleaved
+from turncredit.task_ids import part_of, within
 
 __all__ = ["Mixture"]
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from turncredit.envs.errors import UnknownOption
 from turncredit.registry import suggest
+from turncredit.task_ids import part_of, within
 
 __all__ = [
     "LEVELS",
@@ -25,11 +26,9 @@ __all__ = [
     "level_parts",
     "name_of",
     "part_names",
-    "part_of",
     "parts_in",
     "read_parts",
     "tables_of",
-    "within",
 ]
 
 MIXTURE = "turncredit/Mixture-v0"
@@ -56,27 +55,6 @@ class MixturePart:
     id: str
     kwargs: Mapping[str, object] = field(default_factory=dict)
     weight: float = 1.0
-
-
-def part_of(task: str, names: Collection[str]) -> str:
-    """Return the name of a task's part; "" if it belongs to none.
-
-    >>> names = ["search", "household/tiny", "household/small"]
-    >>> part_of("household/tiny/train/tiny/000003", names), part_of("train/tiny/000003", names)
-    ('household/tiny', '')
-
-    Args:
-        task: id of a task, or of an episode.
-        names: of the parts, or beginnings of them up to a "/".
-    """
-    words = task.split("/")
-    both, first = "/".join(words[:2]), words[0]  # names have at most two words
-    return both if both in names else first if first in names else ""
-
-
-def within(task: str, part: str) -> str:
-    """Return the id that a task of a part has in the part itself."""
-    return task[len(part) + 1 :]
 
 
 def read_parts(

@@ -26,8 +26,8 @@ from turncredit.agents.files.folder_lock import check_lock, locked
 from turncredit.agents.files.json_files import read_json, write_json
 from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
 from turncredit.agents.prompts.chat_template import DATE, TOOLS, reads_clock
-from turncredit.agents.samplers.base import Samples
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.base import Samples
 from turncredit.evaluation.evaluation import evaluate
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult

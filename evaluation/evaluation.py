@@ -13,9 +13,9 @@ from turncredit.agents.errors import EngineFailed, EvaluationError, Interrupted
 from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
 from turncredit.agents.rollouts.rollout_stream import GroupSpec
-from turncredit.agents.samplers.base import Samples
-from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.engines.base import Samples
+from turncredit.engines.wrappers import as_sampler
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult
 from turncredit.processes import tracing

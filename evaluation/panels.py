@@ -16,8 +16,9 @@ from turncredit.agents.errors import EvaluationError
 from turncredit.agents.files.json_files import read_json, validated, write_json
 from turncredit.envs import make as make_env
 from turncredit.envs.mixture import Mixture
-from turncredit.envs.parts import part_names, part_of, parts_in
+from turncredit.envs.parts import part_names, parts_in
 from turncredit.former_name import current_name
+from turncredit.task_ids import part_of
 
 VERSION = 1
 """Version of the files of panels and of results."""

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from turncredit.agents.files.json_files import read_json, validated, write_json
 from turncredit.agents.trajectory import Trajectory
-from turncredit.envs.parts import part_of
 from turncredit.evaluation.panels import VERSION, Panel, panel_json
 from turncredit.evaluation.statistics import wilson, wilson_of_tasks
+from turncredit.task_ids import part_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from turncredit.agents.errors import EvaluationError
+from turncredit.credit.student_t import student_p, student_quantile
 from turncredit.evaluation.comparison import compare
 from turncredit.evaluation.results import EvaluationResult, Rate
-from turncredit.evaluation.statistics import paired_permutation, student_p, student_quantile, wilson
+from turncredit.evaluation.statistics import paired_permutation, wilson
 
 ROUNDING = 1e-12
 """Share of the largest value below which a spread is rounding."""

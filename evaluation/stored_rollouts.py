@@ -18,8 +18,8 @@ from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter,
 from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
 from turncredit.agents.rollouts.rollout_stream import GroupSpec
-from turncredit.agents.samplers.base import Samples
 from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.engines.base import Samples
 from turncredit.evaluation.panels import VERSION, Panel
 
 __all__ = ["RolloutRecord", "earlier_episodes", "play_groups", "record_file"]

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turncredit.training.loaded_agent import LoadedAgent, load_agent
+    from turncredit.training.engine.loaded_agent import LoadedAgent, load_agent
 
 __all__ = ["LoadedAgent", "__version__", "load_agent"]
 __version__ = "0.1.0"
@@ -23,6 +23,8 @@ _PARTS = (
     "agents",
     "cli",
     "credit",
+    "curriculum",
+    "engines",
     "envs",
     "evaluation",
     "phone",

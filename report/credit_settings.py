@@ -18,7 +18,7 @@ from turncredit.report.errors import ReportError
 if TYPE_CHECKING:
     from turncredit.agents.steps import Anchor
     from turncredit.credit import Advantages, CreditRule, Steps
-    from turncredit.training.run_rewards import RunRewards
+    from turncredit.training.assign.run_rewards import RunRewards
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class CreditSettings:
         """Return the settings for another file of trajectories of the run: of its iteration, and of its stage."""
         if self.asked is not None:
             return credit_settings(file, *self.asked)
-        from turncredit.training.run_rewards import finished_before
+        from turncredit.training.assign.run_rewards import finished_before
 
         return replace(self, rewards=replace(self.rewards, iteration=finished_before(file)))
 
@@ -65,7 +65,7 @@ class CreditSettings:
         """
         import numpy as np
 
-        from turncredit.training.credit_by_part import credit_by_part
+        from turncredit.training.assign.credit_by_part import credit_by_part
 
         rule = self.rules[name]
         options = {"rng": np.random.default_rng(0)} if rule.draws else {}
@@ -114,8 +114,8 @@ def credit_settings(
         CreditError: an unknown rule, or an option with an impossible value.
     """
     from turncredit.credit import get
-    from turncredit.training.credit_by_part import parts_of_run
-    from turncredit.training.run_rewards import RunRewards, run_at
+    from turncredit.training.assign.credit_by_part import parts_of_run
+    from turncredit.training.assign.run_rewards import RunRewards, run_at
 
     words = words or {}
     run, iteration = run_at(file)

@@ -109,8 +109,8 @@ def test_exports_of_before_are_imported_without_a_loss(tmp_path: Path, write: Ca
 
 def test_a_model_of_before_that_sees_is_loaded() -> None:
     transformers = pytest.importorskip("transformers")
-    from turncredit.agents.samplers.vllm.own_models import architecture_of
     from turncredit.agents.vision.screen_tower import ScreenTower
+    from turncredit.engines.vllm.own_models import architecture_of
 
     sizes = {"image_height": 24, "image_width": 12, "hidden_size": 8, "layers": 1}
     config = transformers.AutoConfig.for_model(f"{FORMER}_screen_tower", **sizes)

@@ -16,6 +16,8 @@ FOLDERS = (
     "agents",
     "cli",
     "credit",
+    "curriculum",
+    "engines",
     "envs",
     "evaluation",
     "phone",
@@ -73,9 +75,7 @@ def load(name: str) -> ModuleType:
 
 
 def test_there_is_something_to_judge() -> None:
-    assert {"turncredit", "turncredit.training", "turncredit.agents.samplers", "turncredit.envs.household"} <= set(
-        modules()
-    )
+    assert {"turncredit", "turncredit.training", "turncredit.engines", "turncredit.envs.household"} <= set(modules())
     assert {"train", "gspo"} <= lazy_names(load("turncredit.training"))
     assert {"HouseholdEnv", "World"} <= lazy_names(load("turncredit.envs.household"))
     assert "credit" in lazy_names(load("turncredit"))

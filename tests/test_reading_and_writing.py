@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-RUN_FOLDERS = ("ablation", "agents", "cli", "evaluation", "report", "training")
+RUN_FOLDERS = ("ablation", "agents", "cli", "curriculum", "engines", "evaluation", "report", "training")
 FOLDERS = (*RUN_FOLDERS, "credit", "envs", "phone", "processes", "tools")
 
 READ_ELSEWHERE = {
@@ -25,9 +25,9 @@ READ_ELSEWHERE = {
     "ablation/process_worker.py": "a line of its parent",
     "agents/frameworks/own_wheel.py": "files of the package itself",
     "agents/models/tokenization.py": "the state of a tokenizer in memory",
-    "agents/samplers/openai": "answers of servers",
-    "agents/samplers/transformers/decoder_choice.py": "limits of the system",
-    "agents/samplers/vllm/engine.py": "its own log",
+    "engines/openai": "answers of servers",
+    "engines/transformers/decoder_choice.py": "limits of the system",
+    "engines/vllm/engine.py": "its own log",
     "cli/listing/examples.py": "files of the package itself",
     "cli/listing/objective_list.py": "files of the package itself",
     "cli/machine.py": "facts of the system",

@@ -11,7 +11,8 @@
     ├── RanksDisagree        the processes were started with different configurations
     └── NoDemonstrations     there is no demonstration that can be imitated
 
-Programming errors, such as wrong shapes, are ValueErrors and are not part of this tree.
+Programming errors, such as wrong shapes, are ValueErrors and are not part of this tree. What a rule of the curriculum
+does wrong is a `turncredit.curriculum.errors.CurriculumError`.
 """
 
 

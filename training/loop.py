@@ -2,27 +2,26 @@
 
 Everything after a finished iteration is a pure function of what a checkpoint holds
 (`turncredit.training.run_folder.recovery`), so a run that was interrupted and resumed ends with the same weights as one
-that never stopped, bit for bit on the same CPU. With asynchronous rollouts (`turncredit.training.asynchronous`), which
-groups an iteration trains on depends on time as well.
+that never stopped, bit for bit on the same CPU. With asynchronous rollouts (`turncredit.training.play.asynchronous`),
+which groups an iteration trains on depends on time as well.
 """
 
 from dataclasses import dataclass
 
 from turncredit.agents.steps import Anchor
-from turncredit.training.credit_assignment import CreditAssignment
+from turncredit.training.assign.credit_assignment import CreditAssignment
+from turncredit.training.assign.token_scores import TokenScores
 from turncredit.training.engine.engine import RunEngine
-from turncredit.training.errors import TrainingError
-from turncredit.training.evaluation import Evaluations
-from turncredit.training.iteration_reports import IterationReports
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.update_plans import UpdatePlans
-from turncredit.training.rollouts import Played, Rollouts
+from turncredit.training.monitor.evaluation import Evaluations
+from turncredit.training.monitor.iteration_reports import IterationReports
+from turncredit.training.objectives.scheduled_objective import ScheduledObjective
+from turncredit.training.play.rollouts import Played, Rollouts
 from turncredit.training.run_folder.recovery import Recovery
 from turncredit.training.sampling.run_memory import RunMemory
-from turncredit.training.sampling.run_sampling import RunSampling
-from turncredit.training.scheduled_objective import ScheduledObjective
-from turncredit.training.states import State
-from turncredit.training.token_scores import TokenScores
+from turncredit.training.sampling.run_sampling import RUN_ERRORS, RunSampling
+from turncredit.training.types import State
 
 UPDATE = ("loss", "grad_norm", "entropy", "tokens", "updates")
 """Statistics of an update that its span has."""
@@ -136,7 +135,7 @@ class TrainingLoop:
         """Return the groups of this iteration; if all of them failed, the iterations before it are saved."""
         try:
             played = self.rollouts.next(self.step)
-        except TrainingError:
+        except RUN_ERRORS:
             self.recovery.save(self)
             raise
         ranked = self.scores.best_teachers(played)

@@ -11,52 +11,52 @@ from typing import TYPE_CHECKING
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import look_up
-from turncredit.agents.samplers.base import SAMPLERS, SamplerSettings
 from turncredit.credit.registry import CreditRule
 from turncredit.credit.registry import get as get_credit_rule
+from turncredit.engines.base import SAMPLERS, SamplerSettings
 from turncredit.envs import maker
 from turncredit.evaluation.panels import Panel, make_panel
-from turncredit.training.asynchronous import AsynchronousRollouts
+from turncredit.training.assign.credit_assignment import CreditAssignment
+from turncredit.training.assign.token_scores import TokenScores
 from turncredit.training.batch.token_advantages import AppliedTransform
 from turncredit.training.config.agents import MakeAgent, agent_maker
 from turncredit.training.config.coefficient_schedules import CoefficientSchedule
 from turncredit.training.config.demonstrators import plays
 from turncredit.training.config.run import Run
 from turncredit.training.config.seeds import Seeds
-from turncredit.training.credit_assignment import CreditAssignment
 from turncredit.training.engine.engine import RunEngine, check_sampler, open_sampler
 from turncredit.training.engine.engine_probe import EngineProbe
 from turncredit.training.engine.first_prompts import FirstPrompts
-from turncredit.training.environments import Environments, image_size, list_tasks, shared_hosts, weights_of
-from turncredit.training.evaluation import Evaluations, SharedEvaluations
 from turncredit.training.imitation.demonstration_source import DemonstrationSource
 from turncredit.training.imitation.warmstart import WarmStart
-from turncredit.training.iteration_reports import IterationReports
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.make_learner import LearnerFactory, check_policy, memory_needs
 from turncredit.training.learner.policy import device_of
 from turncredit.training.learner.threads import hide_gpus, use_threads
 from turncredit.training.learner.update_plans import UpdatePlans
 from turncredit.training.loop import TrainingLoop
+from turncredit.training.monitor.evaluation import Evaluations, SharedEvaluations
+from turncredit.training.monitor.iteration_reports import IterationReports
 from turncredit.training.objectives.run_objective import Objective
+from turncredit.training.objectives.scheduled_objective import ScheduledObjective
+from turncredit.training.play.asynchronous import AsynchronousRollouts
+from turncredit.training.play.rollouts import Rollouts, SynchronousRollouts
+from turncredit.training.play.sampling_parts import SamplingParts
 from turncredit.training.preflight.remarks import remarks
 from turncredit.training.preflight.rules import check_rules
-from turncredit.training.rollouts import Rollouts, SynchronousRollouts
 from turncredit.training.run_folder.events import Reporter
 from turncredit.training.run_folder.recovery import Recovery, ReferencePolicy
 from turncredit.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
 from turncredit.training.sampling.forest_growth import asking_expert
 from turncredit.training.sampling.run_sampling import RunSampling
-from turncredit.training.sampling_parts import SamplingParts
-from turncredit.training.scheduled_objective import ScheduledObjective
-from turncredit.training.token_scores import TokenScores
+from turncredit.training.tasks.environments import Environments, image_size, list_tasks, shared_hosts, weights_of
 
 if TYPE_CHECKING:
-    from turncredit.training.card_layout import CardLayout
+    from turncredit.training.config.stage_runs import Stages
+    from turncredit.training.hardware.card_layout import CardLayout
     from turncredit.training.learner.memory import MemoryNeeds
     from turncredit.training.learner.rank_commands import Leader
     from turncredit.training.run_folder.warm_start_recovery import WarmStartRecovery
-    from turncredit.training.stages import Stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from turncredit.agents.errors import AgentError
+from turncredit.training.config.stage_runs import Stages, run_in_stage
 from turncredit.training.errors import ConfigError, EngineMismatch, VocabularyMismatch
 from turncredit.training.learner.learner import Learner
 from turncredit.training.loop import TrainingLoop
@@ -11,7 +12,6 @@ from turncredit.training.parts import RunParts, prepare
 from turncredit.training.run_folder.checkpoint import Restored
 from turncredit.training.run_folder.events import Reporter
 from turncredit.training.run_folder.recovery import Recovery
-from turncredit.training.stages import Stages, run_in_stage
 
 __all__ = ["train_stages"]
 

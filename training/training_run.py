@@ -15,9 +15,9 @@ from turncredit.training.config.template_date import with_date
 from turncredit.training.learner.policy import find_policy
 from turncredit.training.monitor.progress import no_progress
 from turncredit.training.parts import RunParts, prepare
+from turncredit.training.preflight.run_start import begin, check_resumable
 from turncredit.training.preflight.shared_card import lay_out_card
 from turncredit.training.run_folder.events import OnEvent, Reporter
-from turncredit.training.run_folder.folder import begin, check_resumable
 from turncredit.training.run_folder.paths import with_checkpoint
 from turncredit.training.run_folder.restart import find_restart, find_warm_start, open_metrics, restore_learner
 from turncredit.training.staged_run import train_stages
@@ -64,7 +64,7 @@ def train(
         on_event: called with every event, on this thread.
         leader: commands the other ranks if several train the policy (`turncredit.training.learner.rank_commands`).
         evaluated: folder of evaluations before training that this run shares with others
-            (`turncredit.training.shared_evaluations`); None: it makes its own.
+            (`turncredit.training.monitor.shared_evaluations`); None: it makes its own.
 
     Returns:
         How it ended. Ctrl-C ends a run at the last finished iteration, or optimizer step of its warm start, with a

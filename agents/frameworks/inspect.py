@@ -17,8 +17,8 @@ from turncredit.agents.errors import RequestFailed
 from turncredit.agents.models.weights import Weights
 from turncredit.agents.rollouts.env_pool import MakeEnv
 from turncredit.agents.rollouts.episode import play
-from turncredit.agents.samplers.base import Completion, Request, Sampler
 from turncredit.agents.trajectory import Finish
+from turncredit.engines.base import Completion, Request, Sampler
 from turncredit.installation import MissingPackage
 
 __all__ = ["InspectSampler", "environment_task"]

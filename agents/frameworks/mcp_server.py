@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, cast
 from turncredit.agents.errors import EnvFailure
 from turncredit.agents.frameworks.session import ClientSession
 from turncredit.agents.rollouts.env_pool import MakeEnv, StepResult
-from turncredit.agents.samplers.openai.messages import data_url
+from turncredit.engines.openai.messages import data_url
 from turncredit.envs.toolenv import ToolEnv
 from turncredit.installation import MissingPackage, needs
 from turncredit.tools.functions import BadCall, Call

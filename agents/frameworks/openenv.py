@@ -25,7 +25,7 @@ from turncredit.agents.errors import EnvFailure
 from turncredit.agents.frameworks.session import ClientSession
 from turncredit.agents.frameworks.task_lists import TaskLists, TaskTable
 from turncredit.agents.rollouts.env_pool import MakeEnv, StepResult
-from turncredit.agents.samplers.openai.messages import data_url
+from turncredit.engines.openai.messages import data_url
 from turncredit.installation import MissingPackage, needs
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from turncredit.agents.errors import AgentError
 from turncredit.agents.frameworks.session import ClientSession
 from turncredit.agents.rollouts.env_pool import MakeEnv, StepResult
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.wrappers import make_sampler
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.wrappers import make_sampler
 
 __all__ = ["ToolEnvironment", "episode_reward", "rollout_function"]
 

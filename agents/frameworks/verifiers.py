@@ -27,9 +27,9 @@ from turncredit.agents.errors import EnvFailure, RequestFailed
 from turncredit.agents.instructions import agent_for
 from turncredit.agents.models.weights import Weights
 from turncredit.agents.rollouts.env_pool import EnvWorker
-from turncredit.agents.rollouts.episode import Episode, EpisodeSpec, sampling_seed
-from turncredit.agents.samplers.base import Completion, Request, Sampler
-from turncredit.agents.trajectory import Trajectory
+from turncredit.agents.rollouts.episode import Episode, EpisodeSpec
+from turncredit.agents.trajectory import Trajectory, sampling_seed
+from turncredit.engines.base import Completion, Request, Sampler
 from turncredit.envs import make, maker
 from turncredit.installation import MissingPackage
 

@@ -17,8 +17,8 @@ from turncredit.agents.interchange.chat_message import ChatMessage
 from turncredit.agents.interchange.conversations import Answers, Demonstration, messages_of
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.trajectory import Trajectory
-from turncredit.envs.parts import part_of
 from turncredit.former_name import FORMER
+from turncredit.task_ids import part_of
 from turncredit.tools.bounded_input import InputError
 
 __all__ = [

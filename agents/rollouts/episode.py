@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from dataclasses import dataclass, field, replace
 
@@ -38,9 +37,9 @@ from turncredit.agents.rollouts.spans import (
     span_of_turn,
 )
 from turncredit.agents.rollouts.turn_requests import answer_of, experts_of, request_for
-from turncredit.agents.samplers.base import Completion, Request, Sampler, Samples
-from turncredit.agents.samplers.wrappers import as_sampler
-from turncredit.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
+from turncredit.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras, sampling_seed
+from turncredit.engines.base import Completion, Request, Sampler, Samples
+from turncredit.engines.wrappers import as_sampler
 
 MAX_RESPONSE_CHARS = 20_000
 """Longest answer that is parsed and stored; the rest is cut off."""
@@ -67,12 +66,6 @@ async def play(
     name = episode_id or f"{task}#0@{seed}"
     spec = EpisodeSpec(task, seed, name, sampling_seed(name))
     return await Episode(agent, as_sampler(sampler), EnvWorker(lambda: env), spec).play()
-
-
-def sampling_seed(episode_id: str) -> int:
-    """Return the sampling seed of an episode, 63 bits: a hash of its id that is the same in every process."""
-    name = episode_id.encode("utf-8", errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") >> 1
 
 
 @dataclass(frozen=True, slots=True)

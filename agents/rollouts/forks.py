@@ -25,8 +25,8 @@ from turncredit.agents.errors import AgentError, ForkRefused
 from turncredit.agents.json_types import JsonObject
 from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.rollouts.env_pool import StepResult
-from turncredit.agents.samplers.base import AnswerStart
 from turncredit.agents.trajectory import Extra, Trajectory, Turn
+from turncredit.engines.base import AnswerStart
 
 __all__ = ["Fork", "Moment", "Snapshot", "Snapshots"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from turncredit.agents.errors import AgentError
 from turncredit.agents.prompts.hints import TurnNotes
-from turncredit.agents.rollouts.episode import EpisodeSpec, sampling_seed
+from turncredit.agents.rollouts.episode import EpisodeSpec
 from turncredit.agents.rollouts.forks import Fork
-from turncredit.agents.trajectory import Trajectory
+from turncredit.agents.trajectory import Trajectory, sampling_seed
 
 __all__ = [
     "REPLACED",

@@ -7,9 +7,9 @@ from turncredit.agents.errors import AgentError, EnvFailure, NoPlan
 from turncredit.agents.rollouts.env_pool import EnvWorker
 from turncredit.agents.rollouts.episode import Episode, EpisodeSpec
 from turncredit.agents.rollouts.forks import Fork, Snapshots
-from turncredit.agents.samplers.base import Samples
-from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.base import Samples
+from turncredit.engines.wrappers import as_sampler
 
 __all__ = ["depends_on_chance", "plan_from", "retrace"]
 

@@ -18,17 +18,17 @@ from typing import Unpack
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import AgentError, EngineFailed, Interrupted
 from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
-from turncredit.agents.rollouts.episode import play, sampling_seed
+from turncredit.agents.rollouts.episode import play
 from turncredit.agents.rollouts.forks import Fork, Snapshots
 from turncredit.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
 from turncredit.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec, GroupStream, group_of
-from turncredit.agents.samplers.base import Samples
-from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.engines.base import Samples
+from turncredit.engines.wrappers import as_sampler
 from turncredit.processes.child_process import ProcessDied
 from turncredit.processes.forks import ForkedProcess, ForkPipe
 
-__all__ = ["Fork", "RolloutOptions", "RolloutReport", "Snapshots", "arollout", "play", "rollout", "sampling_seed"]
+__all__ = ["Fork", "RolloutOptions", "RolloutReport", "Snapshots", "arollout", "play", "rollout"]
 
 
 def rollout(

@@ -10,8 +10,8 @@ from typing import Final, Protocol, TypedDict
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import AgentError
 from turncredit.agents.rollouts.forks import Snapshots
-from turncredit.agents.samplers.base import Sampler
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.base import Sampler
 
 __all__ = ["RolloutOptions", "RolloutReport", "Teachers", "with_defaults"]
 

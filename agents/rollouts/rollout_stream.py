@@ -41,9 +41,9 @@ from turncredit.agents.rollouts.group_rounds import (
     replacement_of,
 )
 from turncredit.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, Teachers, with_defaults
-from turncredit.agents.samplers.base import Sampler, Samples
-from turncredit.agents.samplers.wrappers import as_sampler
 from turncredit.agents.trajectory import Group, Trajectory, member_order
+from turncredit.engines.base import Sampler, Samples
+from turncredit.engines.wrappers import as_sampler
 from turncredit.processes import tracing
 
 __all__ = [

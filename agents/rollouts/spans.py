@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from contextlib import AbstractContextManager
 
-from turncredit.agents.samplers.base import Completion, Request, Sampler
 from turncredit.agents.trajectory import Trajectory, Turn
+from turncredit.engines.base import Completion, Request, Sampler
 from turncredit.processes import tracing
 from turncredit.processes.tracing import Parent, Span, Value
 

@@ -9,10 +9,10 @@ from turncredit.agents.errors import RequestFailed, SamplerError
 from turncredit.agents.prompts.dialogue import Dialogue, Prompt
 from turncredit.agents.prompts.prompt import View
 from turncredit.agents.rollouts.spans import call_of_model, note_answer
-from turncredit.agents.samplers.base import Completion, Request, Sampler
-from turncredit.agents.samplers.token_requests import check_sample
 from turncredit.agents.token_experts import TurnExperts
 from turncredit.agents.trajectory import Turn
+from turncredit.engines.base import Completion, Request, Sampler
+from turncredit.engines.token_requests import check_sample
 
 __all__ = ["answer_of", "experts_of", "request_for"]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from turncredit.agents.trajectory import Group, Turn
     from turncredit.evaluation.stored_rollouts import RolloutRecord
     from turncredit.training.config.run import Run
-    from turncredit.training.loaded_agent import LoadedAgent
+    from turncredit.training.engine.loaded_agent import LoadedAgent
     from turncredit.training.truth.forking import ForkPlayer
     from turncredit.training.truth.measuring import TruthOptions, TruthPlan, TruthTable
 

@@ -17,8 +17,8 @@ from turncredit.cli.listing.objective_list import objective_rows
 from turncredit.registry import choose
 
 if TYPE_CHECKING:
+    from turncredit.curriculum.rule_registry import R
     from turncredit.registry import Registry
-    from turncredit.training.sampling.rule_registry import R
 
 Rows = Iterable[tuple[str, str]]
 
@@ -66,7 +66,7 @@ def _transforms() -> Rows:
 
 
 def _forks() -> Rows:
-    from turncredit.training.forest.places import FORK_RULES
+    from turncredit.curriculum.fork_places import FORK_RULES
 
     for name, rule in FORK_RULES.items().items():
         source = f" (arXiv {rule.arxiv})" if rule.arxiv else ""
@@ -75,31 +75,31 @@ def _forks() -> Rows:
 
 
 def _task_rules() -> Rows:
-    from turncredit.training.sampling.draws import TASK_RULES
+    from turncredit.curriculum.draws import TASK_RULES
 
     return _sampling_rules("task_rules", TASK_RULES)
 
 
 def _group_rules() -> Rows:
-    from turncredit.training.sampling.growth import GROUP_RULES
+    from turncredit.curriculum.growth import GROUP_RULES
 
     return _sampling_rules("group_rules", GROUP_RULES)
 
 
 def _reward_rules() -> Rows:
-    from turncredit.training.sampling.rewards import REWARD_RULES
+    from turncredit.curriculum.rewards import REWARD_RULES
 
     return _sampling_rules("reward_rules", REWARD_RULES)
 
 
 def _replay_rules() -> Rows:
-    from turncredit.training.sampling.replay import REPLAY_RULES
+    from turncredit.curriculum.replay import REPLAY_RULES
 
     return _sampling_rules("replay_rules", REPLAY_RULES)
 
 
 def _annotators() -> Rows:
-    from turncredit.training.sampling.annotation import ANNOTATORS
+    from turncredit.curriculum.annotation import ANNOTATORS
 
     return _sampling_rules("annotators", ANNOTATORS)
 
@@ -114,7 +114,7 @@ def _sampling_rules(folder: str, rules: Registry[R]) -> Rows:
 
 
 def _samplers() -> Rows:
-    from turncredit.agents.samplers import SAMPLERS
+    from turncredit.engines import SAMPLERS
 
     yield "PATH", "The newest checkpoint of a run folder, or a Hugging Face folder"
     yield from ((name, first_line(item)) for name, item in SAMPLERS.items().items())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from turncredit.agents.trajectory import Group
     from turncredit.evaluation.results import EvaluationResult
     from turncredit.evaluation.stored_rollouts import RolloutRecord
-    from turncredit.training.loaded_agent import LoadedAgent
+    from turncredit.training.engine.loaded_agent import LoadedAgent
 
 
 def rollout(
@@ -62,7 +62,7 @@ def rollout(
     from turncredit.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
     from turncredit.evaluation.panels import make_panel
     from turncredit.evaluation.stored_rollouts import RolloutRecord
-    from turncredit.training.loaded_agent import ModelOptions
+    from turncredit.training.engine.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
     others, agent_options = take_options(parse_options(words), AGENT_PREFIX)

@@ -10,7 +10,7 @@ from turncredit.registry import Untrusted, trusted
 
 if TYPE_CHECKING:
     from turncredit.evaluation.stored_rollouts import RolloutRecord
-    from turncredit.training.loaded_agent import LoadedAgent
+    from turncredit.training.engine.loaded_agent import LoadedAgent
 
 HARMLESS = frozenset({"noise"})
 """Options of a sampler that a record may set: they name no model, server or file."""
@@ -28,7 +28,7 @@ def player_of(record: RolloutRecord, env_id: str, env_kwargs: Mapping[str, objec
         Untrusted: the record names an engine, a server or code, or sets what could reach one.
         UserError, TrainingError, AgentError: as `load_player`.
     """
-    from turncredit.training.loaded_agent import ModelOptions
+    from turncredit.training.engine.loaded_agent import ModelOptions
 
     reaching = [key for key in record.sampler if key not in HARMLESS]
     if (":" in record.player or reaching) and not trusted():

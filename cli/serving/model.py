@@ -38,8 +38,8 @@ def serve_model(
     New weights are accepted on a loopback address only: whoever can send them controls the process.
     """
     from turncredit.agents.models.model_folder import find_model
-    from turncredit.agents.samplers.base import SamplerSettings
-    from turncredit.agents.samplers.vllm.arguments import engine_arguments, require_package
+    from turncredit.engines.base import SamplerSettings
+    from turncredit.engines.vllm.arguments import engine_arguments, require_package
 
     package = require_package("auto")
     settings = SamplerSettings(

@@ -15,7 +15,7 @@ from turncredit.report.run_report.revisions import Parts
 
 if TYPE_CHECKING:
     from turncredit.agents.trajectory import Group, Trajectory
-    from turncredit.training.states import State
+    from turncredit.training.types import State
 
 LONGEST = 300
 """Characters of a hint or of options that are kept."""
@@ -68,7 +68,7 @@ def _row(entry: State, places: Mapping[str, tuple[int, Trajectory]], number: Cal
 
 def _named(options: object) -> str:
     """Return the options of a draw as words; empty if there are none."""
-    from turncredit.training.state_json import from_json
+    from turncredit.training.run_folder.state_json import from_json
 
     table = from_json(options)
     if not isinstance(table, Mapping):

@@ -214,7 +214,8 @@ def evaluation(content: Mapping[str, Any], panel: str | None = None) -> Parts:
         content: of the file of an evaluation.
         panel: what stands in place of the type of the task; None: the type itself.
     """
-    from turncredit.envs.parts import part_names, part_of
+    from turncredit.envs.parts import part_names
+    from turncredit.task_ids import part_of
 
     key = panel_key(content["panel"])
     parts = part_names(str(content["panel"]["env"]), content["panel"]["kwargs"])
@@ -263,8 +264,8 @@ def _describe_import(path: Path, part: Parts) -> None:
 
 
 def _describe_settings(path: Path, part: Parts) -> None:
+    from turncredit.training.assign.credit_by_part import parts_of_run
     from turncredit.training.config.run import Run
-    from turncredit.training.credit_by_part import parts_of_run
     from turncredit.training.errors import TrainingError
 
     try:

@@ -102,7 +102,7 @@ class Screens:
 
     def picture(self, picture: Picture) -> int:
         """Return the position of a picture of an environment."""
-        from turncredit.agents.samplers.openai.messages import data_url
+        from turncredit.engines.openai.messages import data_url
 
         return self._position(data_url(_small(picture)))
 

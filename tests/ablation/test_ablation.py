@@ -24,9 +24,9 @@ from turncredit.ablation.summary import summary
 from turncredit.agents.files.json_files import write_text
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
 from turncredit.credit import CreditError, UnknownRule
+from turncredit.credit.student_t import student_quantile
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult
-from turncredit.evaluation.statistics import student_quantile
 from turncredit.training import Run
 from turncredit.training.config.differences import differences
 from turncredit.training.config.section_tables import StalenessSection

@@ -13,7 +13,7 @@ import toys.corridor
 
 pytest.importorskip("torch")
 
-import turncredit.training.evaluation as evaluation
+import turncredit.training.monitor.evaluation as evaluation
 from turncredit.ablation.axes import is_axis
 from turncredit.ablation.plan import Ablation, plan
 from turncredit.ablation.process_pool import PooledRun
@@ -21,8 +21,8 @@ from turncredit.ablation.results import ablation_results
 from turncredit.agents.models.model_folder import load_model
 from turncredit.cli.ablate import AblationProgress, jobs_of
 from turncredit.training import Run, train
+from turncredit.training.monitor.shared_evaluations import SharedEvaluations
 from turncredit.training.run_folder.metrics import read_events
-from turncredit.training.shared_evaluations import SharedEvaluations
 
 HOLD = """
 import sys

@@ -25,8 +25,8 @@ from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.scripted import Scripted
-from turncredit.agents.samplers.vllm.answer import PartialAnswer
+from turncredit.engines.scripted import Scripted
+from turncredit.engines.vllm.answer import PartialAnswer
 from turncredit.training.learner.policy import build_tokenizer, save_policy
 
 ANSWER = "go east"
@@ -172,7 +172,7 @@ def test_an_engine_is_told_the_end_and_its_parts_are_joined() -> None:
             self.logprobs = [{one: type("L", (), {"logprob": -1.0})} for one in ids]
 
     from turncredit.agents.prompts.prompt import View
-    from turncredit.agents.samplers.base import Request
+    from turncredit.engines.base import Request
 
     tokenizer = tokenizer_of(CHATML, NONE)
     view = View(start="", observation="", admissible=None, turn=0)
@@ -198,7 +198,7 @@ def test_the_experts_of_an_answer_are_those_of_its_first_computation() -> None:
 
     from turncredit.agents.errors import RequestFailed
     from turncredit.agents.prompts.prompt import View
-    from turncredit.agents.samplers.base import Request
+    from turncredit.engines.base import Request
 
     def table(tokens: int, value: int, kind: str = "uint8") -> Any:
         return np.full((tokens, 3, 2), value, dtype=kind)

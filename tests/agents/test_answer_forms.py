@@ -22,7 +22,7 @@ from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.scripted import Scripted
+from turncredit.engines.scripted import Scripted
 from turncredit.envs.toolenv import ToolEnv
 from turncredit.training.learner.policy import build_tokenizer
 

@@ -17,8 +17,8 @@ from turncredit.agents.files.trajectory_files import from_json, to_json
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import REACT
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers import Completion, Request
-from turncredit.agents.samplers.scripted import Scripted
+from turncredit.engines import Completion, Request
+from turncredit.engines.scripted import Scripted
 from turncredit.evaluation.comparison import compare
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult

@@ -17,7 +17,7 @@ from turncredit.agents.models.tokenization import answer_text, codec_of
 from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN, Template
-from turncredit.agents.samplers.token_requests import end_tokens
+from turncredit.engines.token_requests import end_tokens
 from turncredit.training.learner.policy import build_tokenizer
 
 ROOMS = ["You are in room 1.", "It is room 2, with a lamp.", "You won."]

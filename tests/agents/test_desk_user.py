@@ -12,7 +12,7 @@ import pytest
 from turncredit.agents import desk_user
 from turncredit.agents.desk_user import ModelUser
 from turncredit.agents.errors import SamplerError
-from turncredit.agents.samplers.base import Completion, Request, Sampler
+from turncredit.engines.base import Completion, Request, Sampler
 from turncredit.envs import EnvError, UnknownOption
 from turncredit.envs.desk import DeskEnv
 

@@ -20,15 +20,15 @@ from toys.waiting import gone
 ray = pytest.importorskip("ray")
 
 from turncredit.agents.agent import Agent  # noqa: E402
-from turncredit.agents.cluster import env_actors  # noqa: E402
-from turncredit.agents.cluster.connection import ClusterSettings  # noqa: E402
-from turncredit.agents.cluster.env_actors import EnvActors  # noqa: E402
 from turncredit.agents.errors import SamplerError  # noqa: E402
+from turncredit.agents.rollouts import env_actors  # noqa: E402
+from turncredit.agents.rollouts.env_actors import EnvActors  # noqa: E402
 from turncredit.agents.rollouts.env_pool import EnvPool  # noqa: E402
 from turncredit.agents.rollouts.rollout import Fork, RolloutReport, Snapshots, rollout  # noqa: E402
-from turncredit.agents.samplers.base import Completion, Request  # noqa: E402
-from turncredit.agents.samplers.scripted import Random, Scripted  # noqa: E402
 from turncredit.agents.trajectory import Trajectory  # noqa: E402
+from turncredit.engines.base import Completion, Request  # noqa: E402
+from turncredit.engines.cluster.connection import ClusterSettings  # noqa: E402
+from turncredit.engines.scripted import Random, Scripted  # noqa: E402
 from turncredit.envs import maker  # noqa: E402
 from turncredit.processes.deadlines import ProcessDied  # noqa: E402
 

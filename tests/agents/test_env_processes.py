@@ -24,10 +24,10 @@ from turncredit.agents.errors import AgentError
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.env_processes import EnvProcesses
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import Random, Scripted
 from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import Random, Scripted
 from turncredit.envs import EnvError, load, make, maker
 from turncredit.envs.errors import DeadlineExceeded, EnvironmentDied
 from turncredit.processes.concurrent_process import ConcurrentProcess
@@ -370,7 +370,7 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.errors import Interrupted
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.scripted import Scripted
+from turncredit.engines.scripted import Scripted
 
 class Slow(Scripted):
     async def sample(self, request):

@@ -28,9 +28,9 @@ from turncredit.agents.prompts.templates import PLAIN, REACT
 from turncredit.agents.rollouts.env_pool import EnvPool, EnvWorker
 from turncredit.agents.rollouts.forks import Fork, Snapshots
 from turncredit.agents.rollouts.retracing import retrace
-from turncredit.agents.rollouts.rollout import rollout, sampling_seed
+from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.rollouts.rollout_stream import is_replacement, member_number
-from turncredit.agents.trajectory import Group, Trajectory, grouped
+from turncredit.agents.trajectory import Group, Trajectory, grouped, sampling_seed
 from turncredit.envs import make
 from turncredit.envs.errors import HostDied
 from turncredit.envs.toolenv import ToolEnv

@@ -10,7 +10,7 @@ from toys.corridor import Corridor
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import AgentError
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.expert import Expert
+from turncredit.engines.expert import Expert
 from turncredit.envs.errors import EnvError, NoExpert
 
 TASKS = Corridor().task_ids()

@@ -14,9 +14,9 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.errors import SamplerError
 from turncredit.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers import Completion, Request
-from turncredit.agents.samplers.scripted import Scripted
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines import Completion, Request
+from turncredit.engines.scripted import Scripted
 
 SCRIPT = ["take key", "", "go east"]
 

@@ -15,9 +15,9 @@ from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_traj
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN, REACT, Template
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import DemonstratorSampler, Random
 from turncredit.agents.trajectory import Trajectory, grouped
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import DemonstratorSampler, Random
 from turncredit.envs import make
 from turncredit.envs.errors import EnvError
 from turncredit.envs.household.engine import World
@@ -74,7 +74,7 @@ def test_a_model_plays_and_a_repeated_rollout_gives_the_same_bits(
     agent: Agent, tasks: list[str], tmp_path: Path
 ) -> None:
     torch = pytest.importorskip("torch")
-    from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+    from turncredit.engines.transformers.sampler import TransformersSampler
     from turncredit.training.learner.policy import build_policy
 
     torch.set_num_threads(1)

@@ -13,7 +13,8 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.content import ImagePart, TextPart, read_observation
 from turncredit.agents.errors import AgentError
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers import (
+from turncredit.agents.trajectory import Trajectory
+from turncredit.engines import (
     SAMPLERS,
     Completion,
     Expert,
@@ -24,9 +25,8 @@ from turncredit.agents.samplers import (
     Scripted,
     parse_sampler,
 )
-from turncredit.agents.trajectory import Trajectory
-from turncredit.training.environments import list_tasks
 from turncredit.training.errors import TrainingError
+from turncredit.training.tasks.environments import list_tasks
 
 PICTURE = np.full((4, 6, 3), 7, np.uint8)
 

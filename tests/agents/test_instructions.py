@@ -16,17 +16,7 @@ from toys import corridor
 from toys.chromium import need_chromium
 from toys.sandboxes import needs_box
 
-from turncredit.agents import (
-    Agent,
-    AgentError,
-    Dialogue,
-    Expert,
-    PlayerSampler,
-    PromptError,
-    Sampler,
-    View,
-    rollout,
-)
+from turncredit.agents import Agent, AgentError, Dialogue, PromptError, View, rollout
 from turncredit.agents.instructions import (
     INSTRUCTED,
     WITHOUT_CHAT,
@@ -37,6 +27,7 @@ from turncredit.agents.instructions import (
     tool_format,
 )
 from turncredit.agents.prompts.parsing import PARSERS
+from turncredit.engines import Expert, PlayerSampler, Sampler
 from turncredit.envs import EnvError, agent_defaults, env_ids, make, register
 from turncredit.envs.parts import MIXTURE
 from turncredit.envs.toolenv import ToolEnv

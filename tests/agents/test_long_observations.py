@@ -19,7 +19,7 @@ from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.scripted import Scripted
+from turncredit.engines.scripted import Scripted
 
 
 class Counting(Bytes):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from toys import corridor
 
-from turncredit.agents import Agent, AgentError, Expert, Fork, Random, Snapshots, rollout
+from turncredit.agents import Agent, AgentError, Fork, Snapshots, rollout
 from turncredit.agents.instructions import (
     INSTRUCTED,
     PARTS,
@@ -20,10 +20,12 @@ from turncredit.agents.instructions import (
 )
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines import Expert, Random
 from turncredit.envs import maker, register
-from turncredit.envs.parts import MIXTURE, within
+from turncredit.envs.parts import MIXTURE
 from turncredit.envs.registration import parts_of
 from turncredit.envs.toolenv import ToolEnv
+from turncredit.task_ids import within
 from turncredit.tools.functions import Call
 
 HOUSE, SEARCH, BELL, GONG = "turncredit/Household-v0", "turncredit/Search-v0", "toys/Bell-v0", "toys/Gong-v0"

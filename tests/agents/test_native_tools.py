@@ -21,7 +21,7 @@ from turncredit.agents.prompts.chat_template import chat_fields
 from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.prompts.native_tools import chat_with_tools
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers import Expert
+from turncredit.engines import Expert
 from turncredit.envs.toolenv import ToolEnv
 from turncredit.tools.functions import Call, call_format
 from turncredit.training.learner.policy import build_tokenizer

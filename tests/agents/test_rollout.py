@@ -32,11 +32,11 @@ from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_traj
 from turncredit.agents.prompts.prompt import Conversation, Window
 from turncredit.agents.prompts.templates import PLAIN, REACT
 from turncredit.agents.rollouts.env_pool import EnvPool
-from turncredit.agents.rollouts.rollout import RolloutReport, arollout, play, rollout, sampling_seed
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import Random, Scripted
-from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.agents.rollouts.rollout import RolloutReport, arollout, play, rollout
+from turncredit.agents.trajectory import Group, Trajectory, sampling_seed
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import Random, Scripted
 
 TASK = "open-3-1"  # three rooms, the key in the first: take key, go east, unlock door, go east
 WIN = ["take key", "go east", "unlock door", "go east"]

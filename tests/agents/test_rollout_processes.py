@@ -17,9 +17,9 @@ from turncredit.agents.errors import AgentError, EngineFailed, Interrupted
 from turncredit.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.rollout import RolloutReport, arollout, rollout
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.scripted import Random
 
 TASKS = ["open-3-1", "open-4-2", "open-5-0", "open-3-1", "open-4-0"]  # one of them twice
 PARENT = os.getpid()

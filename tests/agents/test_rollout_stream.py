@@ -19,10 +19,10 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.errors import AgentError, RequestFailed
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
 from turncredit.agents.rollouts.rollout_stream import REPLACED, GroupSpec, GroupStream
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import Random
 
 
 def collected(tasks: Any, sampler: Any = None, **options: Any) -> list[Group]:

@@ -27,6 +27,6 @@ def test_rooms_import_each_other_in_one_direction() -> None:
         parts = file.relative_to(FOLDER).with_suffix("").parts
         if parts != ("__init__",):
             rooms.add_edges_from((parts[0], room) for room in imported(file) if room != parts[0])
-    assert {"prompts", "rollouts", "samplers", "models", "agent"} <= set(rooms)
+    assert {"prompts", "rollouts", "models", "agent"} <= set(rooms)
     circles = [sorted(circle) for circle in networkx.strongly_connected_components(rooms) if len(circle) > 1]
     assert not circles

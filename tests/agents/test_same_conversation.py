@@ -11,8 +11,8 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.prompts.prompt import Conversation, PromptBuilder, Window
 from turncredit.agents.prompts.templates import PLAIN, REACT
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import SamplerSettings
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.base import SamplerSettings
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -22,7 +22,7 @@ import itertools
 
 from toys.openai_server import NAME, ToyServer
 
-from turncredit.agents.samplers.openai import make_openai
+from turncredit.engines.openai import make_openai
 from turncredit.training.learner.policy import build_policy
 
 TASK = "open-3-1"

@@ -17,8 +17,8 @@ from turncredit.agents.errors import AgentError, PromptError
 from turncredit.agents.prompts.prompt import Conversation, View, Window
 from turncredit.agents.prompts.templates import PLAIN, REACT
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import PlayerSampler, Random, Scripted
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import PlayerSampler, Random, Scripted
 from turncredit.envs.toolenv import ToolEnv
 
 TASKS = Corridor().task_ids()

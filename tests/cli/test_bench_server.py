@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turncredit.agents.samplers.openai import failures as openai_failures
+from turncredit.engines.openai import failures as openai_failures
 from turncredit.evaluation.benchmark_card import Card
 from turncredit.training.learner.policy import build_policy
 

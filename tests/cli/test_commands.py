@@ -89,10 +89,10 @@ def test_lists_name_what_exists(turncredit: Call, kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["samplers", "prompts", "templates", "parsers"])
 def test_everything_in_a_registry_is_listed_with_a_description(turncredit: Call, kind: str) -> None:
-    from turncredit.agents import samplers
+    from turncredit import engines
     from turncredit.agents.prompts import parsing, prompt, templates
 
-    found = {"samplers": samplers.SAMPLERS, "prompts": prompt.PROMPTS, "templates": templates.TEMPLATES}
+    found = {"samplers": engines.SAMPLERS, "prompts": prompt.PROMPTS, "templates": templates.TEMPLATES}
     names = found.get(kind, parsing.PARSERS).names()
     lines = [line.split(maxsplit=1) for line in turncredit("list", kind).out.splitlines()]
     assert [line[0] for line in lines if line[0] != "PATH"] == names

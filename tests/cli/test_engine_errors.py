@@ -9,7 +9,7 @@ from toys.openai_server import ToyServer
 from toys.tokens import CHATML
 
 from turncredit.agents.models.model_folder import load_model, load_tokenizer
-from turncredit.agents.samplers.vllm import arguments as vllm_arguments
+from turncredit.engines.vllm import arguments as vllm_arguments
 from turncredit.training.learner.policy import build_policy, save_policy
 from turncredit.training.run_folder.checkpoint import Checkpoints
 

@@ -12,9 +12,9 @@ import pytest
 from toys.commands import ENV, Call, one_sentence
 
 from turncredit.agents.errors import AgentError
-from turncredit.agents.samplers import Random
 from turncredit.cli.evaluate import usage
 from turncredit.cli.players import load_player
+from turncredit.engines import Random
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult
 
@@ -260,7 +260,7 @@ def test_damaged_results_are_one_sentence(turncredit: Call, tmp_path: Path, dama
 
 
 def test_any_sampler_can_be_named_by_module_and_attribute() -> None:
-    player = load_player("turncredit.agents.samplers.scripted:Random.from_settings", {"parser": "think-action"}, seed=3)
+    player = load_player("turncredit.engines.scripted:Random.from_settings", {"parser": "think-action"}, seed=3)
     assert isinstance(player.sampler, Random)
     with pytest.raises(AgentError, match=r"the sampler 'turncredit.agents:Nobody' cannot be loaded"):
         load_player("turncredit.agents:Nobody")

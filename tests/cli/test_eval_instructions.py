@@ -23,7 +23,7 @@ from turncredit.envs.toolenv import ToolEnv
 from turncredit.training.config.run import Run
 from turncredit.training.errors import ConfigError
 from turncredit.training.learner.policy import build_policy, save_policy
-from turncredit.training.run_instructions import with_instructions
+from turncredit.training.run_folder.run_instructions import with_instructions
 
 TOOLS, SEARCH, HOUSE = "toys/Bells-v0", "turncredit/Search-v0", "turncredit/Household-v0"
 

@@ -20,7 +20,7 @@ from toys.openai_server import Fault, ToyServer, chat_model, error
 from toys.sandboxes import needed
 
 from turncredit.agents.files.trajectory_files import read_trajectories
-from turncredit.agents.samplers.openai import failures as openai_failures
+from turncredit.engines.openai import failures as openai_failures
 from turncredit.envs import register
 from turncredit.envs.toolenv import ToolEnv
 from turncredit.training.learner.policy import save_policy

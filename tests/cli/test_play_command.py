@@ -111,7 +111,7 @@ def test_a_recorded_episode_is_what_a_rollout_of_the_same_actions_gives() -> Non
     from turncredit.agents.agent import Agent
     from turncredit.agents.demonstrations.recording import EpisodeRecorder
     from turncredit.agents.rollouts.rollout import rollout
-    from turncredit.agents.samplers import Scripted
+    from turncredit.engines import Scripted
 
     actions = ["take key", "dance", "go east", "unlock door", "go east"]
     (group,) = rollout(Agent(), Scripted(actions), ["open-3-1"], make=Corridor, seed=3)

@@ -92,9 +92,9 @@ def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     from turncredit.agents.trajectory import Group
     from turncredit.credit import Advantages, Steps
     from turncredit.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics
-    from turncredit.training.sampling.group_draws import DrawnGroup
     from turncredit.training.sampling.grown_groups import PlayedGroup
     from turncredit.training.sampling.sampling_metrics import growth_metrics
+    from turncredit.training.tasks.group_draws import DrawnGroup
 
     nothing = Advantages.of(Steps.empty(), np.zeros(0))
     known = {*play_metrics([]), *credit_metrics(nothing), *group_metrics(Steps.empty(), nothing)}

@@ -20,7 +20,7 @@ from toys.openai_server import ToyServer, chat_model, error
 
 import turncredit.envs
 from turncredit.agents import desk_user
-from turncredit.agents.samplers.openai import failures as openai_failures
+from turncredit.engines.openai import failures as openai_failures
 from turncredit.envs import register
 from turncredit.envs.desk.generator import generate
 

@@ -102,7 +102,7 @@ def test_tasks_that_are_neither_sure_nor_hopeless_are_wanted():
 
 
 def test_a_checkpoint_can_keep_the_memory():
-    memory = pytest.importorskip("turncredit.training.state_json")
+    memory = pytest.importorskip("turncredit.training.run_folder.state_json")
     state = spo_single_stream(outcomes([1.0, 0.0], [("a", 1), "b"]), drift=0.01).state
     assert memory.from_json(memory.to_json(state)) == state
 

@@ -8,7 +8,7 @@ from toys.tables import episode, rows
 
 from turncredit.credit import BadOption, BadTable, Steps, arpo_replay, get, grpo, spear, spear_replay
 from turncredit.credit.turn.arpo_replay import Replacement, replacements, stored
-from turncredit.training.state_json import from_json, to_json
+from turncredit.training.run_folder.state_json import from_json, to_json
 
 MANY = settings(max_examples=50, deadline=None)
 

@@ -29,9 +29,10 @@ from turncredit.envs.check import Effort, check_env
 from turncredit.envs.info import NO_FORKS
 from turncredit.envs.isolated import Isolated
 from turncredit.envs.mixture import Mixture
-from turncredit.envs.parts import MIXTURE, part_names, part_of, parts_in, read_parts, tables_of, within
+from turncredit.envs.parts import MIXTURE, part_names, parts_in, read_parts, tables_of
 from turncredit.envs.registration import parts_of
-from turncredit.envs.rotation import Rotation, interleaved
+from turncredit.rotation import Rotation, interleaved
+from turncredit.task_ids import part_of, within
 
 HOUSE, SEARCH = "turncredit/Household-v0", "turncredit/Search-v0"
 TWO = [{"id": HOUSE, "kwargs": {"level": "tiny"}}, {"id": SEARCH, "weight": 2, "kwargs": {"level": "tiny"}}]

@@ -12,9 +12,10 @@ import pytest
 from toys import corridor
 from toys.benchmarks import Counting, Flaky, register_toys
 
-from turncredit.agents import Agent, Expert, Random, read_trajectories
+from turncredit.agents import Agent, read_trajectories
 from turncredit.agents.errors import EvaluationError, FolderInUse
 from turncredit.agents.prompts.prompt import Window
+from turncredit.engines import Expert, Random
 from turncredit.evaluation import EvaluationResult, wilson
 from turncredit.evaluation.benchmark import BenchmarkFolder, PanelEpisodes, play_panel
 from turncredit.evaluation.benchmark_card import Card, CardPanel, compare_cards

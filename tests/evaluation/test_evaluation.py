@@ -15,8 +15,8 @@ from toys.corridor import Corridor
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import AgentError, EvaluationError, Interrupted
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import Random, Scripted
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import Random, Scripted
 from turncredit.evaluation.comparison import compare
 from turncredit.evaluation.evaluation import evaluate
 from turncredit.evaluation.panels import Panel

@@ -7,6 +7,8 @@ import math
 import pytest
 
 from turncredit.agents.errors import EvaluationError
+from turncredit.credit.errors import BadOption
+from turncredit.credit.student_t import student_p, student_quantile
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EpisodeRow, EvaluationResult, Rate
 from turncredit.evaluation.seed_statistics import (
@@ -14,8 +16,6 @@ from turncredit.evaluation.seed_statistics import (
     compare_seeds,
     holm,
     paired_t,
-    student_p,
-    student_quantile,
     verdict,
 )
 from turncredit.evaluation.statistics import wilson
@@ -38,9 +38,9 @@ def test_student_agrees_with_scipy() -> None:
 
 
 def test_student_without_a_spread_or_a_confidence_is_refused() -> None:
-    with pytest.raises(EvaluationError, match="at least 1 degree"):
+    with pytest.raises(BadOption, match="at least 1 degree"):
         student_p(1.0, 0)
-    with pytest.raises(EvaluationError, match="must be in"):
+    with pytest.raises(BadOption, match="must be in"):
         student_quantile(1.0, 3)
 
 

@@ -16,11 +16,12 @@ from toys.corridor import Corridor
 from turncredit.agents import Agent, grouped, read_trajectories
 from turncredit.agents.errors import EvaluationError
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
-from turncredit.agents.samplers import Random
+from turncredit.credit.student_t import student_quantile
+from turncredit.engines import Random
 from turncredit.evaluation import EvaluationResult, Panel, compare, evaluate, mcnemar_exact
 from turncredit.evaluation.reliability import best_of, pass_all, pass_any, reliability
 from turncredit.evaluation.results import EpisodeRow
-from turncredit.evaluation.statistics import student_quantile, wilson, wilson_of_tasks
+from turncredit.evaluation.statistics import wilson, wilson_of_tasks
 
 TASKS = st.lists(st.integers(1, 6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1, max_size=12)
 

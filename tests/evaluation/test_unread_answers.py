@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pytest
 from toys import corridor
 
-from turncredit.agents import Agent, Scripted, Trajectory, rollout
+from turncredit.agents import Agent, Trajectory, rollout
 from turncredit.agents.instructions import agent_for
+from turncredit.engines import Scripted
 from turncredit.evaluation.unread_answers import UnreadAnswers
 
 LOOK = "<think>?</think><action>look</action>"

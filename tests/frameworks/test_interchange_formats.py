@@ -155,7 +155,7 @@ def test_requests_have_the_types_of_the_package_openai() -> None:
     from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
     from pydantic import TypeAdapter
 
-    from turncredit.agents.samplers.openai.responses import chat_answer, responses_request
+    from turncredit.engines.openai.responses import chat_answer, responses_request
 
     call = {"id": "a", "type": "function", "function": {"name": "find", "arguments": '{"shelf": 9}'}}
     tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}

@@ -21,8 +21,8 @@ import turncredit.envs
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import AgentError
 from turncredit.agents.frameworks.trl import ToolEnvironment, rollout_function
-from turncredit.agents.samplers.base import Completion
 from turncredit.credit import Steps, gigpo
+from turncredit.engines.base import Completion
 from turncredit.training.learner.policy import build_policy
 
 HOUSEHOLD = partial(turncredit.envs.make, "turncredit/Household-v0", level="tiny")
@@ -270,7 +270,7 @@ def test_the_trainer_is_untouched_by_a_sampler_that_answers_otherwise(policy: tu
         async def load(self, weights: Any, version: int) -> None: ...
         def close(self) -> None: ...
 
-    from turncredit.agents.samplers.base import SAMPLERS
+    from turncredit.engines.base import SAMPLERS
 
     SAMPLERS.register("same", Same)
     model.train()

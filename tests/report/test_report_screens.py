@@ -22,8 +22,8 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.content import ImagePart
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers import Expert
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines import Expert
 from turncredit.envs import make
 from turncredit.report import report_page
 from turncredit.report.run_report.report_data import open_report

@@ -16,8 +16,8 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
 from turncredit.agents.rollouts.forks import Fork
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group, grouped
+from turncredit.engines.scripted import Random
 from turncredit.report.credit_settings import credit_settings
 from turncredit.report.run_report import iterations
 from turncredit.report.truth_scores import return_options, score_rules

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from toys.corridor import Corridor
 
 from turncredit.agents.errors import EngineFailed
-from turncredit.agents.samplers import Completion, Random, Request, SamplerSettings
+from turncredit.engines import Completion, Random, Request, SamplerSettings
 from turncredit.envs import EnvError, register
 
 SUITE = """

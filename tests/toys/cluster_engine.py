@@ -19,7 +19,7 @@ from typing import Any
 from toys.tokens import Bytes
 
 from turncredit.agents.errors import ContextOverflow, SamplerError
-from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
+from turncredit.engines.base import Completion, Request, SamplerSettings
 
 
 class Engine:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.transformers.sampler import TransformersSampler
 
 
 class Fixed:

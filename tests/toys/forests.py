@@ -13,11 +13,11 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.rollouts.rollout_stream import GroupNumbers
 from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.curriculum.forests import Forest
+from turncredit.curriculum.fork_places import FORK_RULES, ForkRule, get_fork_rule
 from turncredit.training.config.seeds import Seeds
-from turncredit.training.forest.places import FORK_RULES, ForkRule, get_fork_rule
-from turncredit.training.sampling.forest_growth import Forest
-from turncredit.training.sampling.group_draws import DrawnGroup
 from turncredit.training.sampling.grown_groups import GrowingGroups
+from turncredit.training.tasks.group_draws import DrawnGroup
 
 AGENT = Agent(max_turns=7)
 TASKS = ["open-3-1", "fetch-3-1", "open-3-1"]

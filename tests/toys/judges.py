@@ -1,6 +1,6 @@
 """A model that judges episodes by the length of what it is shown, and writes lessons."""
 
-from turncredit.agents.samplers.base import Completion, Sampler
+from turncredit.engines.base import Completion, Sampler
 
 
 class LengthJudge(Sampler):

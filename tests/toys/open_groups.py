@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from numpy.random import default_rng
 
 from turncredit.agents.rollouts.forks import Fork
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.expert import Expert
 from turncredit.agents.trajectory import Extra, Trajectory, Turn
-from turncredit.training.sampling import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turncredit.curriculum import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.expert import Expert
 
 Rule = Callable[[OpenGroup], Growth]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from toys.openai_server import NAME, VIEW, ToyServer
 
-from turncredit.agents.samplers.base import Completion, Request, SamplerSettings
-from turncredit.agents.samplers.openai import make_openai
+from turncredit.engines.base import Completion, Request, SamplerSettings
+from turncredit.engines.openai import make_openai
 
 WIN = ["take key", "go east", "unlock door", "go east"]
 TASK = "open-3-1"

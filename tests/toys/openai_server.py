@@ -22,8 +22,8 @@ from safetensors.torch import load_file
 
 from turncredit.agents.models.tokenization import AnswerEnd, codec_of
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.processes.serving import serve_in_thread
 from turncredit.training.learner.policy import build_policy
 

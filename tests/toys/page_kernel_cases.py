@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from turncredit.agents.samplers.transformers.page_kernel import attend_pages
+from turncredit.engines.transformers.page_kernel import attend_pages
 
 # rows, heads, key heads, size, value size, width, pages, window
 CASES = (

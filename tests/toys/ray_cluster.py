@@ -15,7 +15,7 @@ def small_cluster(cpus: int) -> Iterator[None]:
     """Start a cluster, and stop it at the end of the block; SIGTERM keeps what it did before."""
     import ray
 
-    from turncredit.agents.cluster.connection import patient_start
+    from turncredit.engines.cluster.connection import patient_start
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     before = signal.getsignal(signal.SIGTERM)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from turncredit.credit import Steps
-from turncredit.training.sampling import (
+from turncredit.curriculum import (
     BranchPoint,
     GroupRule,
     Growth,

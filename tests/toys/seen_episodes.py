@@ -10,10 +10,10 @@ from toys.vision import screen
 
 from turncredit.agents.errors import RequestFailed
 from turncredit.agents.prompts.dialogue import Dialogue
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.trajectory import Group, Trajectory, Turn
 from turncredit.agents.vision.image_reader import reader_of
+from turncredit.engines.base import Request
+from turncredit.engines.transformers.sampler import TransformersSampler
 
 EPISODES, TURNS = 3, 3
 

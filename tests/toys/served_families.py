@@ -12,8 +12,8 @@ import transformers
 from toys.families import VOCAB, Family
 
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.transformers.sampler import TransformersSampler
 
 VIEW = View(start="", observation="", admissible=None, turn=0)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from turncredit.training.sampling import TaskDraw, TaskRecords, Visit
-from turncredit.training.sampling.draws import TaskRule
-from turncredit.training.state_json import from_json, to_json
+from turncredit.curriculum import TaskDraw, TaskRecords, Visit
+from turncredit.curriculum.draws import TaskRule
+from turncredit.training.run_folder.state_json import from_json, to_json
 
 Outcome = Callable[[str, int], tuple[float, ...]]
 """Rewards of the episodes of a group, by task and number of episodes."""

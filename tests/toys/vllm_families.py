@@ -34,11 +34,11 @@ from toys.families import (
 from toys.vision import NEWLINES, name_token
 
 from turncredit.agents.models.model_folder import load_model
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.vllm.arguments import engine_arguments
-from turncredit.agents.samplers.weight_files import check_adapter_shapes, packed_adapter, shapes_of, write_tensors
-from turncredit.agents.samplers.weight_pieces import pieces_of
-from turncredit.agents.samplers.weight_transfer import GlooSender
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.vllm.arguments import engine_arguments
+from turncredit.engines.weight_files import check_adapter_shapes, packed_adapter, shapes_of, write_tensors
+from turncredit.engines.weight_pieces import pieces_of
+from turncredit.engines.weight_transfer import GlooSender
 from turncredit.training.learner.lora import LoraOptions, add_adapter
 
 PROMPTS = [[10 + (3 * number + 7 * i) % 240 for i in range(20 + 15 * number)] for number in range(3)]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from turncredit.agents.samplers.vllm.engine import INSTRUCTIONS
+from turncredit.engines.vllm.engine import INSTRUCTIONS
 
 TESTS = Path(__file__).resolve().parents[1]
 

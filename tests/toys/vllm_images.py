@@ -21,10 +21,10 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.content import ImagePart
 from turncredit.agents.models.model_folder import load_model
 from turncredit.agents.prompts.dialogue import Dialogue
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.vllm.prompt_images import PromptImages
 from turncredit.agents.trajectory import Turn
 from turncredit.agents.vision.image_reader import reader_of
+from turncredit.engines.base import Request
+from turncredit.engines.vllm.prompt_images import PromptImages
 from turncredit.training.learner.policy import save_policy
 
 CONTEXT = 1024

@@ -7,8 +7,8 @@ from typing import Any
 
 from turncredit.agents.errors import AgentError, NoPlan
 from turncredit.agents.models.tokenization import codec_of
-from turncredit.agents.samplers.base import Completion, Planner, Request, Sampler
-from turncredit.agents.samplers.scripted import ActionSampler, turn_rng
+from turncredit.engines.base import Completion, Planner, Request, Sampler
+from turncredit.engines.scripted import ActionSampler, turn_rng
 from turncredit.envs.errors import EnvError
 
 

@@ -13,7 +13,7 @@ from multiprocessing.context import BaseContext, ForkServerContext, ForkServerPr
 
 from toys.warm_processes import PRELOADED, server, use_server
 
-from turncredit.agents.samplers.vllm.engine import INSTRUCTIONS
+from turncredit.engines.vllm.engine import INSTRUCTIONS
 
 MODULES = [
     "vllm.v1.engine.core",

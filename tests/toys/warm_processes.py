@@ -27,7 +27,7 @@ PRELOADED = [
     "turncredit.training.training_run",
     "turncredit.training.learner.distributed_learner",
     "turncredit.training.learner.rank_commands",
-    "turncredit.agents.cluster.sampler",
+    "turncredit.engines.cluster.sampler",
     "jsonschema",
     "hypothesis",
     "pytest",

@@ -14,6 +14,7 @@ from test_training_loop import lines, make_run
 
 from turncredit.credit import get
 from turncredit.credit.steps import Steps
+from turncredit.curriculum.reward_rules.catalogue import get_reward_rule
 from turncredit.evaluation import EvaluationResult, Panel, wilson
 from turncredit.evaluation.results import EpisodeRow
 from turncredit.training import train
@@ -23,7 +24,6 @@ from turncredit.training.monitor.learning_watch import LearningWatch
 from turncredit.training.monitor.progress import no_progress
 from turncredit.training.run_folder.metrics import group_metrics
 from turncredit.training.sampling.applied_rewards import OUTCOME, AppliedRewards
-from turncredit.training.sampling.reward_rules.catalogue import get_reward_rule
 
 RECORDED = Path(__file__).parents[2] / "docs" / "recorded_runs"
 

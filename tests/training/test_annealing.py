@@ -15,10 +15,10 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.annealing import Annealing, ead
 from turncredit.agents.errors import AgentError, SamplerError
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.token_requests import refuse_annealing
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.trajectory import Group
+from turncredit.engines.base import Request
+from turncredit.engines.token_requests import refuse_annealing
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training import ConfigError, train
 from turncredit.training.batch.batch import pack
 from turncredit.training.batch.sampling_temperature import SamplingTemperature

@@ -27,19 +27,19 @@ from turncredit.ablation.plan import check, plan
 from turncredit.agents.errors import SamplerError
 from turncredit.agents.files.trajectory_files import read_trajectories, to_json
 from turncredit.agents.rollouts.rollout_stream import GroupStream
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group
 from turncredit.cli.train import load_run
+from turncredit.engines.scripted import Random
 from turncredit.training import ConfigError, Run, train
-from turncredit.training.asynchronous import AsynchronousRollouts
 from turncredit.training.audit import AuditOptions, audit
 from turncredit.training.batch.batch import pack
 from turncredit.training.config.seeds import Seeds
 from turncredit.training.errors import TrainingError
 from turncredit.training.parts import prepare
+from turncredit.training.play.asynchronous import AsynchronousRollouts
+from turncredit.training.play.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turncredit.training.preflight.effects import effective_toml
 from turncredit.training.run_folder.trajectory_store import GroupFiles
-from turncredit.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
 torch.set_num_threads(1)
 
@@ -288,7 +288,7 @@ def test_kill_minus_nine_loses_no_finished_group(tmp_path):
 
 def test_an_engine_that_fails_ends_the_run_with_a_checkpoint(tmp_path, monkeypatch):
     from turncredit.agents.errors import EngineFailed
-    from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+    from turncredit.engines.transformers.sampler import TransformersSampler
 
     plain = TransformersSampler.sample
 

@@ -13,13 +13,13 @@ from toys.ranks import on_ranks
 from toys.training_helpers import play, random_advantages, tiny_llama, weights
 
 from turncredit.agents.models.model_folder import load_model
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
-from turncredit.agents.samplers.vllm.gpu_memory import EngineMemory
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.transformers.sampler import TransformersSampler
+from turncredit.engines.vllm.gpu_memory import EngineMemory
 from turncredit.training import Run, train, training_run
 from turncredit.training.batch.batch import pack
-from turncredit.training.card_layout import CardLayout, LearnerMemory
 from turncredit.training.errors import EngineMismatch, NotEnoughMemory
+from turncredit.training.hardware.card_layout import CardLayout, LearnerMemory
 from turncredit.training.learner import learner as learners
 from turncredit.training.learner.distributed_learner import DistributedLearner
 from turncredit.training.learner.gradient import UpdatePlan

@@ -14,12 +14,12 @@ pytest.importorskip("torch")
 from transformers import Qwen2Config, Qwen3Config
 
 from turncredit.training import Run
-from turncredit.training import plan as plans
-from turncredit.training.card_layout import LIBRARIES, shares_card
 from turncredit.training.errors import NotEnoughMemory
+from turncredit.training.hardware import plan as plans
+from turncredit.training.hardware.card_layout import LIBRARIES, shares_card
+from turncredit.training.hardware.plan import EpisodeLengths, Gpu, make_plan
 from turncredit.training.learner.make_learner import memory_needs
 from turncredit.training.learner.memory import MemoryEstimate, MemoryNeeds, estimate
-from turncredit.training.plan import EpisodeLengths, Gpu, make_plan
 from turncredit.training.preflight import shared_card
 from turncredit.training.preflight.effects import set_without_effect
 from turncredit.training.preflight.shared_card import lay_out_card

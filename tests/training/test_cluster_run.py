@@ -18,11 +18,11 @@ from toys.warm_ray_workers import warm_workers
 
 ray = pytest.importorskip("ray")
 
-from turncredit.agents.cluster.env_actors import EnvActors  # noqa: E402
-from turncredit.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turncredit.agents.errors import SamplerError  # noqa: E402
 from turncredit.agents.models.model_folder import load_model  # noqa: E402
-from turncredit.agents.samplers.routing import EngineState  # noqa: E402
+from turncredit.agents.rollouts.env_actors import EnvActors  # noqa: E402
+from turncredit.engines.cluster.sampler import ClusterSampler  # noqa: E402
+from turncredit.engines.routing import EngineState  # noqa: E402
 from turncredit.training import Run, train  # noqa: E402
 from turncredit.training.config.cluster import cluster_settings, engine_devices  # noqa: E402
 from turncredit.training.engine import engine  # noqa: E402
@@ -141,7 +141,7 @@ def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch)
                 kills.append(actor)
                 over.wait(1.0)
 
-    monkeypatch.setattr("turncredit.training.environments.EnvActors", Recorded)
+    monkeypatch.setattr("turncredit.training.tasks.environments.EnvActors", Recorded)
     killer = threading.Thread(target=kill_workers)
     killer.start()
     words = [*CLUSTER, "cluster.engines=1", "env.workers=2", "env.deadline=60", "train.replacements=50"]
@@ -198,7 +198,7 @@ def test_a_cluster_that_cannot_be_used_is_refused_before_the_warm_start(words, m
 
 ENDED = """
 import psutil
-from turncredit.agents.cluster.connection import Cluster, ClusterSettings
+from turncredit.engines.cluster.connection import Cluster, ClusterSettings
 
 cluster = Cluster(ClusterSettings("local", cpus=0.5))
 asyncio.run(cluster.reserve())

@@ -11,17 +11,17 @@ from test_training_loop import make_run
 from turncredit.agents.steps import COLUMNS
 from turncredit.credit import Steps
 from turncredit.credit.catalogue import CATALOGUE as CREDIT_RULES
+from turncredit.curriculum.annotators.catalogue import CATALOGUE as ANNOTATORS
+from turncredit.curriculum.reward_rules.catalogue import CATALOGUE as REWARD_RULES
+from turncredit.curriculum.reward_rules.catalogue import get_reward_rule
 from turncredit.envs.info import EXTRAS
 from turncredit.training import ConfigError
-from turncredit.training.hindsight import COLUMN as HINDSIGHT
+from turncredit.training.assign.hindsight import COLUMN as HINDSIGHT
 from turncredit.training.objectives import objectives
 from turncredit.training.objectives.tokens import COLUMNS as TENSORS
 from turncredit.training.preflight.column_sources import SOURCES, choices, table
 from turncredit.training.preflight.needs_of_rules import filled_columns
 from turncredit.training.preflight.rules import check_rules
-from turncredit.training.sampling.annotators.catalogue import CATALOGUE as ANNOTATORS
-from turncredit.training.sampling.reward_rules.catalogue import CATALOGUE as REWARD_RULES
-from turncredit.training.sampling.reward_rules.catalogue import get_reward_rule
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/methods.md").read_text(encoding="utf-8")
 NEEDS = {

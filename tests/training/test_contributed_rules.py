@@ -16,12 +16,12 @@ from turncredit.ablation.plan import check, plan
 from turncredit.credit import BadOption
 from turncredit.credit import get as credit_rule
 from turncredit.credit.registry import RULES as RULES_BY_NAME
+from turncredit.curriculum import TaskRecords
+from turncredit.curriculum.group_rules.catalogue import get_group_rule
+from turncredit.curriculum.task_rules.catalogue import get_task_rule
 from turncredit.registry import names_from_files
 from turncredit.training import Run, train
 from turncredit.training.objectives import get as objective_named
-from turncredit.training.sampling import TaskRecords
-from turncredit.training.sampling.group_rules.catalogue import get_group_rule
-from turncredit.training.sampling.task_rules.catalogue import get_task_rule
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "docs/objectives.md")}

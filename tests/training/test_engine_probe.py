@@ -11,7 +11,7 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.errors import RequestFailed
 from turncredit.agents.prompts.dialogue import Prompt
 from turncredit.agents.rollouts.env_pool import EnvPool
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training.engine.engine_probe import REQUESTS, TOKENS, EngineProbe, ProbeGap, shares_module
 from turncredit.training.engine.first_prompts import first_prompts
 from turncredit.training.errors import EngineMismatch

@@ -11,7 +11,7 @@ from toys.waiting import gone
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.agents.rollouts.env_processes import EnvProcesses
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
-from turncredit.agents.samplers.scripted import Random
+from turncredit.engines.scripted import Random
 from turncredit.training import ConfigError, train
 from turncredit.training.parts import prepare
 

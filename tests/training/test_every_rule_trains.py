@@ -10,14 +10,14 @@ import torch
 import toys.corridor
 from test_training_loop import lines, make_run, weights
 
-import turncredit.training.rollouts as rollouts_module
+import turncredit.training.play.rollouts as rollouts_module
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.agents.steps import COLUMNS, steps_of
 from turncredit.credit import rules
 from turncredit.envs import register
 from turncredit.training import ConfigError, Run, train
-from turncredit.training.credit_by_part import credit_by_part
-from turncredit.training.hindsight import COLUMN as HINDSIGHT
+from turncredit.training.assign.credit_by_part import credit_by_part
+from turncredit.training.assign.hindsight import COLUMN as HINDSIGHT
 from turncredit.training.parts import prepare
 
 torch.set_num_threads(1)
@@ -166,7 +166,7 @@ def test_an_episode_that_a_limit_ended_bootstraps_in_a_run(tmp_path, policy, mon
         seen.append((steps, credit_by_part(rule, steps, parts, **options)))
         return seen[-1][1]
 
-    monkeypatch.setattr("turncredit.training.credit_assignment.credit_by_part", recorded)
+    monkeypatch.setattr("turncredit.training.assign.credit_assignment.credit_by_part", recorded)
     options = "credit.options={bootstrap='last', gamma=0.5, lam=0.0, invalid_penalty=0.0}"
     train(run_of(tmp_path, policy, "credit.method=gae", options, 'env.id="toys/Ending-v0"', "agent.max_turns=4"))
     ((steps, result),) = seen

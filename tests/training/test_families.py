@@ -13,10 +13,10 @@ from toys.training_helpers import trajectory, turn
 from turncredit.agents.models.checkpoint_layout import buffer_names, checkpoint_tensors, ignored_names, one_name_each
 from turncredit.agents.models.model_folder import load_model
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
-from turncredit.agents.samplers.weight_files import check_shapes, shapes_of, write_tensors
 from turncredit.agents.trajectory import Group
+from turncredit.engines.base import Request
+from turncredit.engines.transformers.sampler import TransformersSampler
+from turncredit.engines.weight_files import check_shapes, shapes_of, write_tensors
 from turncredit.training.batch.batch import pack
 from turncredit.training.learner.gradient import UpdatePlan
 from turncredit.training.learner.learner import Learner

@@ -15,10 +15,10 @@ from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.trajectory import Group, grouped
 from turncredit.credit import Advantages, BadOption
 from turncredit.training import ConfigError, Run, load_agent, train
+from turncredit.training.assign.credit_assignment import CreditAssignment
 from turncredit.training.audit import audit
-from turncredit.training.credit_assignment import CreditAssignment
-from turncredit.training.forest.expert_replay import ExpertReplay
 from turncredit.training.parts import prepare
+from turncredit.training.sampling.expert_replay import ExpertReplay
 
 
 @pytest.fixture(scope="module")

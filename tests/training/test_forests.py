@@ -21,12 +21,12 @@ from turncredit.agents.steps import FOREST, steps_of
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.credit import Steps, arpo_hard, bpo, get, grpo, tempo
 from turncredit.credit.prefix_tree import paths
+from turncredit.curriculum.forests import Forest
+from turncredit.curriculum.fork_places import NOWHERE, ForkRule, get_fork_rule
 from turncredit.training.batch.batch import pack
-from turncredit.training.forest.fork_values import ForkValues, ValuedTurns, chosen_turns
-from turncredit.training.forest.places import NOWHERE, ForkRule, get_fork_rule
-from turncredit.training.played import Played
+from turncredit.training.play.fork_values import ForkValues, ValuedTurns, chosen_turns
+from turncredit.training.play.played import Played
 from turncredit.training.run_folder.metrics import play_metrics, sampled_entropy, success_error
-from turncredit.training.sampling.forest_growth import Forest
 from turncredit.training.sampling.sampling_metrics import fork_metrics
 from turncredit.training.truth.histories import Histories
 

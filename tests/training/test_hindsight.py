@@ -18,10 +18,10 @@ from turncredit.agents.prompts.prompt import View
 from turncredit.agents.trajectory import Group
 from turncredit.credit import Advantages, Steps, hcapo
 from turncredit.envs import register
-from turncredit.training import hindsight as hindsight_module
 from turncredit.training import train
-from turncredit.training.credit_assignment import CreditAssignment
-from turncredit.training.hindsight import TOLD, Hindsight, _with
+from turncredit.training.assign import hindsight as hindsight_module
+from turncredit.training.assign.credit_assignment import CreditAssignment
+from turncredit.training.assign.hindsight import TOLD, Hindsight, _with
 
 Look = Callable[[Hindsight, Steps, list[Group]], None]
 ENV = "toys/Foretold-v0"

@@ -66,7 +66,7 @@ def test_a_gap_that_no_rounding_explains_is_warned_about_where_one_module_comput
 @pytest.mark.parametrize("moved", [0.0, 0.05])
 def test_a_run_warns_if_its_sampler_is_not_its_learner(tmp_path, monkeypatch, moved):
     """The sampler's log-probabilities are those of another temperature, as no probe would see."""
-    from turncredit.agents.samplers.transformers import sampler
+    from turncredit.engines.transformers import sampler
 
     draw = sampler.sample_tokens
 

@@ -12,7 +12,7 @@ from turncredit.agents.errors import ModelError, SamplerError
 from turncredit.agents.models.lora_folders import attach, save_adapter
 from turncredit.agents.models.model_folder import load_model
 from turncredit.agents.models.weights import named_tensors, shared_embedding
-from turncredit.agents.samplers.transformers.module_copy import copy_model
+from turncredit.engines.transformers.module_copy import copy_model
 from turncredit.training import ConfigError, train
 from turncredit.training.learner.lora import LoraOptions, add_adapter
 from turncredit.training.learner.policy import build_policy, save_policy

@@ -12,10 +12,10 @@ from method_lines import METHODS, methods_with, rules_of, run_of
 from toys.open_groups import after, episode, turn
 
 from turncredit.agents.annealing import annealed
-from turncredit.training.forest.places import get_fork_rule
-from turncredit.training.sampling import BranchPoint, MoreEpisodes, OpenGroup, TaskRecords, Visit
-from turncredit.training.sampling.experience import Index, StoredEpisode
-from turncredit.training.sampling.lessons import Lesson
+from turncredit.curriculum import BranchPoint, MoreEpisodes, OpenGroup, TaskRecords, Visit
+from turncredit.curriculum.fork_places import get_fork_rule
+from turncredit.curriculum.lessons import Lesson
+from turncredit.curriculum.stored_episodes import Index, StoredEpisode
 
 # -- tasks --
 

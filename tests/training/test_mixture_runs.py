@@ -14,18 +14,19 @@ from toys.training_helpers import trajectory, turn
 
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.agents.trajectory import Group
+from turncredit.curriculum.errors import BadState, CurriculumError
+from turncredit.curriculum.task_order import TaskSampler
 from turncredit.envs import register
 from turncredit.envs.info import NO_FORKS
-from turncredit.envs.parts import MIXTURE, part_of
+from turncredit.envs.parts import MIXTURE
 from turncredit.evaluation.results import EvaluationResult
+from turncredit.task_ids import part_of
 from turncredit.training import ConfigError, Run, train
-from turncredit.training.errors import CheckpointError, TrainingError
 from turncredit.training.parts import prepare
 from turncredit.training.preflight.effects import effective_toml
 from turncredit.training.run_folder.checkpoint import Checkpoints
 from turncredit.training.run_folder.metrics import part_metrics, play_metrics
-from turncredit.training.run_instructions import with_instructions
-from turncredit.training.tasks import TaskSampler
+from turncredit.training.run_folder.run_instructions import with_instructions
 
 torch.set_num_threads(1)
 HOUSE, SEARCH, ROOMS = "turncredit/Household-v0", "turncredit/Search-v0", f"toys.corridor:{toys.corridor.ID}"
@@ -178,7 +179,7 @@ def test_credit_does_not_mix_the_parts(tmp_path):
     ]
     from turncredit.agents.steps import steps_of
     from turncredit.credit import get
-    from turncredit.training.credit_assignment import CreditAssignment
+    from turncredit.training.assign.credit_assignment import CreditAssignment
 
     assignment = CreditAssignment.of(
         get("reinforce_pp"), prepared.seeds, None, None,
@@ -252,9 +253,9 @@ def test_a_mixed_stream_is_that_of_each_part_by_the_weights(sizes, shares, cut):
 
 def test_other_weights_are_another_stream():
     stream = TaskSampler(["a/1", "b/1"], 0, {"a": 1, "b": 2})
-    with pytest.raises(CheckpointError, match="weights"):
+    with pytest.raises(BadState, match="weights"):
         TaskSampler(["a/1", "b/1"], 0, {"a": 1, "b": 1}).load_state_dict(stream.state_dict())
-    with pytest.raises(TrainingError, match="'b' has no task"):
+    with pytest.raises(CurriculumError, match="'b' has no task"):
         TaskSampler(["a/1"], 0, {"a": 1, "b": 1})
 
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from turncredit.evaluation.panels import Panel
-from turncredit.training.evaluation import Evaluations
+from turncredit.training.monitor.evaluation import Evaluations
 
 PANEL = Panel("toys/Corridor-v0", ("open-4-2",), {}, 0)
 

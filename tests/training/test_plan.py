@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from transformers import Qwen3MoeConfig
 
 from turncredit.training import ConfigError, Run
+from turncredit.training.hardware.plan import EpisodeLengths, Gpu, Split, make_plan, rollout_seconds, update_seconds
+from turncredit.training.hardware.split_commands import describe_split, start_command
 from turncredit.training.learner.memory import cache_bytes
 from turncredit.training.learner.policy import policy_config
-from turncredit.training.plan import EpisodeLengths, Gpu, Split, make_plan, rollout_seconds, update_seconds
-from turncredit.training.split_commands import describe_split, start_command
 
 SIZES = {"vocab": 300, "hidden": 32, "layers": 2, "heads": 2}
 CONFIG = policy_config(**SIZES, context=128)

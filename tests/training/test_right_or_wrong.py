@@ -11,10 +11,10 @@ from test_training_loop import make_run
 from turncredit.credit import Steps, rules
 from turncredit.credit import get as get_credit_rule
 from turncredit.credit.catalogue import CATALOGUE as CREDIT_RULES
+from turncredit.curriculum.reward_rules.catalogue import CATALOGUE, get_reward_rule
 from turncredit.training import ConfigError
 from turncredit.training.objectives import objectives
 from turncredit.training.preflight.rules import check_rules
-from turncredit.training.sampling.reward_rules.catalogue import CATALOGUE, get_reward_rule
 
 BINARY = [rule.name for rule in CREDIT_RULES if rule.threshold is not None]
 WINNING = [name for name, info in objectives().items() if "win" in info.function.options]

@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, Ph
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from turncredit.agents.models.rotary import rotary_limit
-from turncredit.agents.samplers.transformers.kvcache import unsupported_reason
 from turncredit.agents.trajectory import Group
+from turncredit.engines.transformers.kvcache import unsupported_reason
 from turncredit.training.batch.batch import pack
 from turncredit.training.config.run import Run
 from turncredit.training.engine.first_prompts import check_context

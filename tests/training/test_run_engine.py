@@ -8,8 +8,8 @@ import toys.corridor
 
 from turncredit.agents.errors import EngineFailed
 from turncredit.agents.models.model_folder import load_model
-from turncredit.agents.samplers.base import SamplerSettings
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import SamplerSettings
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training import Run, train
 from turncredit.training.errors import EngineMismatch
 from turncredit.training.run_folder.checkpoint import Checkpoints

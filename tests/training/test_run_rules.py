@@ -6,13 +6,13 @@ import toys.corridor
 from turncredit.envs import NoExpert, register
 from turncredit.envs.info import ADMISSIBLE, NO_FORKS
 from turncredit.training import ConfigError, Run
-from turncredit.training.environments import Environments
 from turncredit.training.parts import prepare
 from turncredit.training.preflight import remarks as run_remarks
 from turncredit.training.preflight import rules
 from turncredit.training.preflight.effects import NEEDS, ineffective
 from turncredit.training.preflight.remarks import REMARKS
 from turncredit.training.preflight.rules import RULES, check_rules
+from turncredit.training.tasks.environments import Environments
 
 TABLE = {"threads": 1, "env": {"id": f"toys.corridor:{toys.corridor.ID}"}, "imitation": {"episodes": 4}}
 SERVED = ("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"', "sampler.options.tokens=true")

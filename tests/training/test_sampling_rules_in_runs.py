@@ -23,21 +23,21 @@ from toys.warm_processes import WarmPopen
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.agents.rollouts.rollout_options import RolloutReport
 from turncredit.agents.trajectory import Group
+from turncredit.curriculum import BranchPoint, TaskRecords
+from turncredit.curriculum.group_rules.catalogue import get_group_rule
+from turncredit.curriculum.growth import decide
 from turncredit.report.stored_groups import read_groups
 from turncredit.training import ConfigError, Run, train
 from turncredit.training.audit import audit
 from turncredit.training.batch.sampling_temperature import AT_ONE
 from turncredit.training.config.seeds import Seeds
 from turncredit.training.parts import prepare
-from turncredit.training.played import Played
+from turncredit.training.play.played import Played
 from turncredit.training.preflight.effects import effective_toml
-from turncredit.training.sampling import BranchPoint, TaskRecords
-from turncredit.training.sampling.group_draws import DrawnGroup
-from turncredit.training.sampling.group_rules.catalogue import get_group_rule
 from turncredit.training.sampling.grown_groups import GrowingGroups, PlayedGroup
-from turncredit.training.sampling.growth import decide
 from turncredit.training.sampling.sampling_files import SamplingFiles, played_groups
 from turncredit.training.sampling.sampling_metrics import growth_by_part
+from turncredit.training.tasks.group_draws import DrawnGroup
 
 HERE = "toys.sampling_rules"
 PLAIN = ("evaluation.episodes=0", "train.iterations=3", "checkpoints.every=1", "checkpoints.keep=9")
@@ -309,7 +309,7 @@ def test_hints_are_shown_stored_and_audited(tmp_path: Path, prompt: str) -> None
 def test_plans_need_an_expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from toys.corridor import Corridor
 
-    from turncredit.training.sampling.growth import GROUP_RULES, GroupRule
+    from turncredit.curriculum.growth import GROUP_RULES, GroupRule
 
     rule = GroupRule("shows_plans", "", None, "our reading", "", helped, expert=True)
     monkeypatch.setitem(GROUP_RULES._items, "shows_plans", rule)
@@ -367,7 +367,7 @@ def test_unknown_rules_and_options_are_named_before_anything_is_played(tmp_path:
 
 
 def test_the_default_draws_what_the_task_sampler_did(tmp_path: Path) -> None:
-    from turncredit.training.tasks import TaskSampler
+    from turncredit.curriculum.task_order import TaskSampler
 
     run = run_of(tmp_path)
     parts = prepare(run)
@@ -381,8 +381,8 @@ def test_the_default_draws_what_the_task_sampler_did(tmp_path: Path) -> None:
 
 
 def test_records_after_a_checkpoint_are_those_before_it() -> None:
-    from turncredit.training.sampling import Visit
-    from turncredit.training.state_json import from_json, to_json
+    from turncredit.curriculum import Visit
+    from turncredit.training.run_folder.state_json import from_json, to_json
 
     records = TaskRecords.of("abc").after([Visit("b", (1.0, 0.0), 1, {"hint": 0.5}), Visit("a", (), 0)], 3)
     again = TaskRecords.from_state(from_json(to_json(records.state())), "abc")

@@ -12,8 +12,8 @@ from toys.seen_episodes import plain, played
 from toys.vision import FAMILIES, screen
 
 from turncredit.agents.agent import Agent
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.vision.image_reader import reader_of
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training.batch.batch import pack
 from turncredit.training.batch.cutting import Cutting
 from turncredit.training.errors import ConfigError

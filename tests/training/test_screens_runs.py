@@ -15,8 +15,8 @@ from turncredit.agents.errors import AgentError
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.agents.models.model_folder import load_model, load_tokenizer
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
 from turncredit.agents.vision.image_reader import reader_of
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training import Run, train
 from turncredit.training.audit import audit
 from turncredit.training.config.section_tables import VisionSection
@@ -118,7 +118,7 @@ def test_a_policy_that_answers_with_the_token_of_an_image_loses(folder, monkeypa
     from turncredit.training.run_folder.metrics import play_metrics
 
     token = reader_of(sampler.tokenizer).token
-    says = "turncredit.agents.samplers.transformers.sampler.sample_tokens"
+    says = "turncredit.engines.transformers.sampler.sample_tokens"
     monkeypatch.setattr(says, lambda logits, *_, **__: ([token] * len(logits), [-0.5] * len(logits)))
     groups = rollout(Agent(max_turns=3, max_tokens=6), sampler, ["0", "1"], make=toys.colours.Colours)
     for group in groups:

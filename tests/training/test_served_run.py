@@ -16,7 +16,7 @@ from toys.openai_server import ToyServer, error
 
 from turncredit.agents.errors import EngineFailed
 from turncredit.agents.files.trajectory_files import read_trajectories
-from turncredit.agents.samplers.openai import failures as openai_failures
+from turncredit.engines.openai import failures as openai_failures
 from turncredit.training import ConfigError, Run, TrainingError, train
 from turncredit.training.learner.policy import build_policy, save_policy
 

@@ -15,10 +15,10 @@ from toys.ray_cluster import small_cluster
 
 ray = pytest.importorskip("ray")
 
-from turncredit.agents.cluster import connection  # noqa: E402
 from turncredit.agents.errors import SamplerError  # noqa: E402
 from turncredit.agents.files.trajectory_files import read_trajectories  # noqa: E402
 from turncredit.agents.models.model_folder import load_model  # noqa: E402
+from turncredit.engines.cluster import connection  # noqa: E402
 from turncredit.training import train  # noqa: E402
 
 pytestmark = pytest.mark.slow

@@ -18,10 +18,11 @@ from toys.commands import run_command  # noqa: E402
 from toys.corridor import Corridor  # noqa: E402
 from toys.otlp_collector import Collector, SentSpan, collecting  # noqa: E402
 
-from turncredit.agents import Agent, Scripted, rollout  # noqa: E402
+from turncredit.agents import Agent, rollout  # noqa: E402
 from turncredit.agents.files.trajectory_files import read_trajectories  # noqa: E402
 from turncredit.agents.rollouts.spans import call_of_tool  # noqa: E402
 from turncredit.agents.trajectory import Trajectory  # noqa: E402
+from turncredit.engines import Scripted  # noqa: E402
 from turncredit.processes import tracing  # noqa: E402
 from turncredit.training import Run, train  # noqa: E402
 

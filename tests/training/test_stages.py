@@ -11,11 +11,11 @@ from test_training_loop import TABLE, assert_same_weights, lines, weights
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.training import Run, train
 from turncredit.training.audit import audit
+from turncredit.training.config.stage_runs import Stages, run_in_stage
 from turncredit.training.config.stages import StageSection
 from turncredit.training.parts import prepare
 from turncredit.training.preflight.effects import effective_toml
 from turncredit.training.run_folder.checkpoint import Checkpoints
-from turncredit.training.stages import Stages, run_in_stage
 
 
 def stages_of(*until: dict[str, float]) -> Stages:

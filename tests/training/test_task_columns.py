@@ -13,13 +13,13 @@ from toys.training_helpers import trajectory, turn
 from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Group
 from turncredit.credit.advantages import Advantages
+from turncredit.curriculum import TaskRecords, Visit
+from turncredit.curriculum.inner_rule import columns_of
+from turncredit.curriculum.similar_tasks import from_similar
+from turncredit.curriculum.task_rules.catalogue import get_task_rule
 from turncredit.training import train
 from turncredit.training.batch.batch import Batch, pack
-from turncredit.training.sampling import TaskRecords, Visit
-from turncredit.training.sampling.inner_rule import columns_of
-from turncredit.training.sampling.similar_tasks import from_similar
-from turncredit.training.sampling.task_columns import task_columns
-from turncredit.training.sampling.task_rules.catalogue import get_task_rule
+from turncredit.training.tasks.task_columns import task_columns
 
 
 def batch_of(*groups: tuple[str, list[tuple[int, float]]]) -> Batch:
@@ -129,7 +129,7 @@ def test_tasks_that_were_never_played_are_like_others() -> None:
 
 
 def test_the_references_are_those_that_were_played_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turncredit.training.sampling.similar_tasks.REFERENCES", 1)
+    monkeypatch.setattr("turncredit.curriculum.similar_tasks.REFERENCES", 1)
     records = played(aaa=(0, 2), aab=(2, 2), aac=(0, 0)).after([Visit("aaa", (0.0,), 0)], 5)
     assert from_similar(records, records.success, 1.0)[2] == 0.0
 

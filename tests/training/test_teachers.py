@@ -24,26 +24,27 @@ from turncredit.agents.errors import AgentError
 from turncredit.agents.files.trajectory_files import from_json, read_trajectories, to_json
 from turncredit.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
 from turncredit.agents.rollouts.rollout import RolloutReport, rollout
-from turncredit.agents.samplers.base import Sampler
-from turncredit.agents.samplers.expert import Expert
 from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Group, Trajectory, Turn
 from turncredit.credit import BadOption, MissingColumn, Steps, taught
-from turncredit.training import ConfigError, TrainingError, train
+from turncredit.curriculum import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
+from turncredit.curriculum.errors import CurriculumError
+from turncredit.curriculum.group_rules.catalogue import get_group_rule
+from turncredit.engines.base import Sampler
+from turncredit.engines.expert import Expert
+from turncredit.training import ConfigError, train
+from turncredit.training.assign.teacher_ranks import answer_gains, with_best_teachers
+from turncredit.training.assign.token_scores import TokenScores
 from turncredit.training.audit import audit
 from turncredit.training.batch.batch import Batch, pack, turn_divergence
 from turncredit.training.batch.scores import Scores
 from turncredit.training.objectives.sources import POLICY, TEACHER
 from turncredit.training.parts import prepare
-from turncredit.training.played import Played
+from turncredit.training.play.played import Played
 from turncredit.training.run_folder.metrics import play_metrics, sampled_entropy
-from turncredit.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
-from turncredit.training.sampling.group_draws import DrawnGroup
-from turncredit.training.sampling.group_rules.catalogue import get_group_rule
 from turncredit.training.sampling.grown_groups import PlayedGroup
 from turncredit.training.sampling.run_teachers import in_tokens_of
-from turncredit.training.teacher_ranks import answer_gains, with_best_teachers
-from turncredit.training.token_scores import TokenScores
+from turncredit.training.tasks.group_draws import DrawnGroup
 
 TWO = ("expert", "random")
 
@@ -214,9 +215,9 @@ def test_rl_plus_has_a_teacher_in_every_group() -> None:
 
 def test_only_teachers_of_the_run_are_asked_and_only_from_the_beginning() -> None:
     rule = GroupRule("mine", "", None, "", "", lambda group: Growth((MoreEpisodes(1, teacher="expart"),)))
-    with pytest.raises(TrainingError, match="named the teacher 'expart', which the run lacks"):
+    with pytest.raises(CurriculumError, match="named the teacher 'expart', which the run lacks"):
         rule(OpenGroup("t", 2, teachers=TWO))
-    with pytest.raises(TrainingError, match="the episodes of a teacher begin with a reset"):
+    with pytest.raises(CurriculumError, match="the episodes of a teacher begin with a reset"):
         MoreEpisodes(1, at=BranchPoint("t#0@7", 1), teacher="expert")
 
 

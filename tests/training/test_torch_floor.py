@@ -19,7 +19,10 @@ from turncredit.training.errors import TrainingError
 
 ROOT = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("torch_names.txt")
-FOLDERS = ("ablation", "agents", "cli", "credit", "envs", "evaluation", "processes", "report", "tools", "training")
+FOLDERS = (
+    *("ablation", "agents", "cli", "credit", "curriculum", "engines", "envs"),
+    *("evaluation", "processes", "report", "tools", "training"),
+)
 NEWER = {"torch.distributed.all_gather_single", "torch.distributed.reduce_scatter_single"}
 """Names that only several ranks need; `turncredit.training.learner.ranks` refuses versions without them."""
 UNSEEN = {"torch.utils.tensorboard.SummaryWriter"}

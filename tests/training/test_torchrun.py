@@ -227,7 +227,7 @@ import os, signal
 from turncredit.cli.main import main
 from turncredit.training.learner import gradient
 from turncredit.training.learner.learner import Learner
-from turncredit.training import rollouts
+from turncredit.training.play import rollouts
 
 first, rank = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0", os.environ["RANK"]
 updates, update = 0, Learner.update
@@ -283,7 +283,7 @@ WRITING = """
 import os, signal, time
 from pathlib import Path
 from turncredit.cli.main import main
-from turncredit.training import rollouts
+from turncredit.training.play import rollouts
 from turncredit.training.run_folder import checkpoint
 
 rollout, write = rollouts.rollout, checkpoint.save_weights

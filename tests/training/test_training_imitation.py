@@ -20,10 +20,10 @@ from toys.training_helpers import conversation, gradient, tiny_llama, trajectory
 from turncredit.agents.agent import Agent
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.expert import Expert
 from turncredit.agents.steps import steps_of
 from turncredit.agents.trajectory import Group
 from turncredit.credit.advantages import Advantages
+from turncredit.engines.expert import Expert
 from turncredit.envs.errors import EnvError
 from turncredit.training.config.run import Run
 from turncredit.training.config.sections import ImitationSection

@@ -24,17 +24,18 @@ import turncredit.training.preflight.remarks as run_remarks
 from turncredit.agents.errors import FolderInUse, PromptError, StoreError
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.agents.models.model_folder import ModelFolder, load_model, load_tokenizer
-from turncredit.agents.samplers import Random
 from turncredit.credit import Advantages, BadOption, CreditRule
 from turncredit.credit.registry import RULES
+from turncredit.engines import Random
 from turncredit.envs import register
 from turncredit.evaluation.panels import Panel
 from turncredit.evaluation.results import EvaluationResult
-from turncredit.training import ConfigError, Run, RunExists, rollouts, train
+from turncredit.training import ConfigError, Run, RunExists, train
 from turncredit.training.errors import NoDemonstrations, TrainingError
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.policy import save_policy
 from turncredit.training.parts import prepare
+from turncredit.training.play import rollouts
 from turncredit.training.preflight.effects import effective_toml
 from turncredit.training.run_folder.checkpoint import Checkpoints
 

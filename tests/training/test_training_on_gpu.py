@@ -11,8 +11,8 @@ from toys.training_helpers import VOCAB, forked, random_advantages, tiny_llama
 
 from turncredit.agents.device_memory import DeviceMemory
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Request
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import Request
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training import Run, train
 from turncredit.training.batch.batch import pack
 from turncredit.training.learner.gradient import UpdatePlan

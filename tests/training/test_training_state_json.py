@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turncredit.training.errors import TrainingError
-from turncredit.training.state_json import from_json, to_json
+from turncredit.training.run_folder.state_json import from_json, to_json
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 keys = st.recursive(plain, lambda inner: st.tuples(inner, inner), max_leaves=4)

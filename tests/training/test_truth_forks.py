@@ -20,9 +20,9 @@ from toys.wanderer import Parrot, Wanderer
 from turncredit.agents.agent import Agent
 from turncredit.agents.errors import FolderInUse, StoreError
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group
 from turncredit.credit.truth import reliability
+from turncredit.engines.scripted import Random
 from turncredit.envs.spaces import Text
 from turncredit.training.errors import TrainingError
 from turncredit.training.truth.fork_records import ForkFile, ForkRecord, truth_file

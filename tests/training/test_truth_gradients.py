@@ -11,8 +11,8 @@ from toys.corridor import Corridor
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Group
+from turncredit.engines.scripted import Random
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

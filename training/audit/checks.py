@@ -22,15 +22,15 @@ from turncredit.agents.models.tokenization import AnswerEnd, answer_text, codec_
 from turncredit.agents.prompts.dialogue import Dialogue
 from turncredit.agents.rollouts.episode import storable
 from turncredit.agents.rollouts.rollout_stream import QUARANTINE_ERRORS, is_replacement
-from turncredit.agents.samplers.token_requests import ROUNDING
 from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.engines.token_requests import ROUNDING
 from turncredit.training.batch.batch import Batch, pack
 from turncredit.training.config.run import Run
 from turncredit.training.config.seeds import Seeds
 from turncredit.training.learner.untyped import PolicyTokenizer
 from turncredit.training.run_folder.metrics import Event
 from turncredit.training.sampling.sampling_files import SamplingFiles
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 Found = Iterator[tuple[int | None, str]]
 """Index of a turn (None: the whole trajectory), and what is wrong with it."""

@@ -13,13 +13,13 @@ from turncredit.evaluation.results import EvaluationResult
 from turncredit.tools.bounded_input import InputError, read_bytes, read_json
 from turncredit.training.audit.findings import Place
 from turncredit.training.config.run import Run
+from turncredit.training.config.stage_runs import run_in_stage
 from turncredit.training.errors import TrainingError
 from turncredit.training.run_folder.checkpoint import MANIFEST, Checkpoints, verify
 from turncredit.training.run_folder.metrics import METRICS, Event, missing_iterations, stored_events
 from turncredit.training.run_folder.warm_start_progress import FOLDER as WARM_START
 from turncredit.training.run_folder.warm_start_progress import checkpoint_folders, find_progress
 from turncredit.training.sampling.sampling_files import SamplingFiles
-from turncredit.training.stages import run_in_stage
 
 Problems = Iterator[tuple[Place, str]]
 

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Mapping
 
-from turncredit.agents.cluster.connection import ClusterSettings
-from turncredit.agents.samplers.vllm.arguments import PARALLEL, replicas_of
+from turncredit.engines.cluster.connection import ClusterSettings
+from turncredit.engines.vllm.arguments import PARALLEL, replicas_of
 from turncredit.training.config.sections import ClusterSection
 from turncredit.training.errors import ConfigError
 

@@ -1,8 +1,8 @@
 """Who demonstrates, and whether demonstrations are played or read, as the `[imitation]` section says."""
 
-from turncredit.agents.samplers.base import SAMPLERS, parse_sampler
-from turncredit.agents.samplers.expert import Expert
-from turncredit.agents.samplers.scripted import DemonstratorSampler
+from turncredit.engines.base import SAMPLERS, parse_sampler
+from turncredit.engines.expert import Expert
+from turncredit.engines.scripted import DemonstratorSampler
 from turncredit.envs import demonstrators
 from turncredit.training.config.sections import ImitationSection
 

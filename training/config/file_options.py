@@ -82,7 +82,7 @@ def require_safe_run(run: Run, words: Iterable[str] = ()) -> None:
 
 def needs_trust(run: Run) -> bool:
     """Return whether a folder of this run is continued only with `--trust`."""
-    from turncredit.agents.samplers.base import SAMPLERS
+    from turncredit.engines.base import SAMPLERS
 
     names = [
         text for text in _texts(run.model_dump(exclude=_PLAIN)) if "://" not in text and _REFERENCE.fullmatch(text)

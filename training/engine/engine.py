@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from turncredit.agents.cluster.sampler import ClusterSampler
-from turncredit.agents.samplers.base import Sampler, SamplerSettings, check_settings
-from turncredit.agents.samplers.wrappers import make_sampler
+from turncredit.engines.base import Sampler, SamplerSettings, check_settings
+from turncredit.engines.cluster.sampler import ClusterSampler
+from turncredit.engines.wrappers import make_sampler
 from turncredit.processes import tracing
 from turncredit.training.batch.batch import Batch
 from turncredit.training.batch.scores import Scores

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from turncredit.agents.errors import RequestFailed
 from turncredit.agents.prompts.dialogue import Prompt
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.samplers.base import Completion, Request, Sampler
 from turncredit.agents.token_experts import TurnExperts
 from turncredit.agents.trajectory import Group, Trajectory, Turn
+from turncredit.engines.base import Completion, Request, Sampler
 from turncredit.training.batch.batch import Batch, pack
 from turncredit.training.batch.scores import Scores
 from turncredit.training.errors import EngineMismatch

@@ -6,9 +6,9 @@ from turncredit.agents.errors import SamplerError
 from turncredit.agents.models.checkpoint_layout import adapted_layers, described_tensors, ignored_names
 from turncredit.agents.models.model_folder import model_config
 from turncredit.agents.models.weights import base_model, has_adapter, is_adapter
-from turncredit.agents.samplers.vllm.arguments import check_dtype, installed_packages
-from turncredit.agents.samplers.vllm.engine import check_model
-from turncredit.agents.samplers.weight_files import check_shapes, shapes_of
+from turncredit.engines.vllm.arguments import check_dtype, installed_packages
+from turncredit.engines.vllm.engine import check_model
+from turncredit.engines.weight_files import check_shapes, shapes_of
 from turncredit.training.config.sections import SamplerSection
 from turncredit.training.errors import ConfigError
 from turncredit.training.learner.untyped import CausalLM

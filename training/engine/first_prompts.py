@@ -11,9 +11,9 @@ from turncredit.agents.models.tokenization import Tokenizer
 from turncredit.agents.prompts.dialogue import Dialogue, Prompt
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.vision.image_reader import reader_of
-from turncredit.training.environments import Environments
 from turncredit.training.errors import ConfigError
 from turncredit.training.learner.untyped import ModelConfig
+from turncredit.training.tasks.environments import Environments
 
 COUNT = 4
 """Number of tasks whose first prompts are looked at."""

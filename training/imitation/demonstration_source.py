@@ -14,17 +14,17 @@ from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.files import read_demonstrations
 from turncredit.agents.rollouts.group_rounds import GroupRounds, GroupSpec
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
-from turncredit.agents.samplers.wrappers import make_sampler
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.base import Sampler, SamplerSettings, parse_sampler
+from turncredit.engines.wrappers import make_sampler
 from turncredit.training.config.agents import MakeAgent
 from turncredit.training.config.demonstrators import player_of, plays
 from turncredit.training.config.sections import ImitationSection
-from turncredit.training.environments import Environments
 from turncredit.training.errors import NoDemonstrations
 from turncredit.training.imitation.demonstrations import Demonstrations
 from turncredit.training.imitation.hinted_demonstrations import beyond_hints, with_plans
 from turncredit.training.imitation.noisy_expert import NoisyDemonstrator
+from turncredit.training.tasks.environments import Environments
 
 if TYPE_CHECKING:
     from turncredit.training.run_folder.demonstration_file import DemonstrationFile

@@ -24,7 +24,7 @@ from turncredit.training.learner.gradient import clip_gradient
 from turncredit.training.learner.interruption import uninterrupted
 from turncredit.training.learner.learner import Learner
 from turncredit.training.learner.optimizers import learning_rate, make_optimizer, set_learning_rate
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 OnStep = Callable[[dict[str, float]], None]
 

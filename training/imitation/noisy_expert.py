@@ -16,9 +16,9 @@ from typing import Final
 
 from turncredit.agents.errors import look_up
 from turncredit.agents.prompts.parsing import PARSERS, Parser
-from turncredit.agents.samplers.base import Completion, Request
-from turncredit.agents.samplers.scripted import ActionSampler
-from turncredit.agents.samplers.wrappers import SamplerWrapper
+from turncredit.engines.base import Completion, Request
+from turncredit.engines.scripted import ActionSampler
+from turncredit.engines.wrappers import SamplerWrapper
 
 __all__ = ["NoisyDemonstrator", "slip", "typo"]
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
-from turncredit.agents.cluster.connection import Cluster
-from turncredit.agents.cluster.function_actor import FunctionActor
+from turncredit.engines.cluster.connection import Cluster
+from turncredit.engines.cluster.function_actor import FunctionActor
 from turncredit.registry import import_rules
 from turncredit.training.config.cluster import cluster_settings
 from turncredit.training.config.run import Run

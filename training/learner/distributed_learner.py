@@ -26,7 +26,7 @@ from turncredit.training.learner.rank_commands import Leader
 from turncredit.training.learner.sharding import collect, skeleton
 from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
 from turncredit.training.objectives.run_objective import Objective
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 T = TypeVar("T")
 

@@ -36,7 +36,7 @@ from turncredit.training.learner.out_of_memory import MicroBatchLimit
 from turncredit.training.learner.parked_tensors import ParkedOptimizer, ParkedWeights
 from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
 from turncredit.training.objectives.run_objective import Objective
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 if TYPE_CHECKING:
     from turncredit.training.learner.ranks import Ranks

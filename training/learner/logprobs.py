@@ -35,7 +35,7 @@ from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
 from turncredit.training.learner.vocabulary import Heat, head_is_a_projection, logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
-    from turncredit.agents.samplers.transformers.expert_routing import Routers
+    from turncredit.engines.transformers.expert_routing import Routers
     from turncredit.training.learner.ranks import Ranks
 
 T = TypeVar("T")

@@ -19,10 +19,10 @@ from turncredit.agents.content import ImagePart
 from turncredit.agents.device_memory import DeviceMemory
 from turncredit.agents.models.four_bits import BYTES
 from turncredit.agents.models.weights import base_model
-from turncredit.agents.samplers.transformers.expert_routing import COUNTS
 from turncredit.agents.token_experts import experts_dtype
 from turncredit.agents.vision.image_reader import reader_of
 from turncredit.agents.vision.vision_folder import class_of
+from turncredit.engines.transformers.expert_routing import COUNTS
 from turncredit.training.errors import NotEnoughMemory
 from turncredit.training.learner.lora import LoraOptions, add_adapter
 from turncredit.training.learner.recomputation import known_layers

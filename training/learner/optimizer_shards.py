@@ -27,7 +27,7 @@ from turncredit.training.errors import CheckpointError
 from turncredit.training.learner.parked_tensors import copy_on_host
 from turncredit.training.learner.sharding import fill
 from turncredit.training.learner.untyped import CausalLM
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 FOLDER = "optimizer"
 

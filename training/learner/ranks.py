@@ -22,11 +22,11 @@ from torch.distributed.rendezvous import rendezvous
 from turncredit.training.batch.token_advantages import AppliedTransform
 from turncredit.training.config.differences import flat
 from turncredit.training.config.run import Run
+from turncredit.training.config.versions import describe
 from turncredit.training.errors import ConfigError, RankLost, RanksDisagree, TrainingError
 from turncredit.training.learner.out_of_memory import OutOfMemoryOnRank
 from turncredit.training.learner.policy import device_of
 from turncredit.training.learner.threads import use_threads
-from turncredit.training.versions import describe
 
 T = TypeVar("T")
 Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]

@@ -1,7 +1,7 @@
 """The routers of a policy whose experts are replayed."""
 
 from turncredit.agents.errors import ModelError
-from turncredit.agents.samplers.transformers.expert_routing import Routers
+from turncredit.engines.transformers.expert_routing import Routers
 from turncredit.training.errors import ConfigError
 from turncredit.training.learner.untyped import CausalLM
 

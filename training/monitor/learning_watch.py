@@ -9,7 +9,7 @@ from turncredit.evaluation.results import EvaluationSummary, Rate
 from turncredit.training.monitor.advice import RunAdvice, listed
 from turncredit.training.monitor.success_falls import Fall, SuccessFalls
 from turncredit.training.run_folder.events import Reporter
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 SHARED_GAP = {"float32": 0.01, "bfloat16": 0.1}
 """Mean gap in nats above which a sampler that shares the learner's module is warned about, by the type it has."""

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 BEFORE = 8
 """Iterations whose best mean is compared with that of the newest ones."""

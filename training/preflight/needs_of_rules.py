@@ -8,10 +8,10 @@ from turncredit.credit.registry import get as get_credit_rule
 from turncredit.envs import EnvError, NoExpert, maker, parts_of
 from turncredit.envs.info import EXTRAS, NO_FORKS, Environment
 from turncredit.training.config.run import Run
-from turncredit.training.forest.fork_values import COLUMNS as VALUES
+from turncredit.training.play.fork_values import COLUMNS as VALUES
 from turncredit.training.preflight.column_sources import choices
 from turncredit.training.sampling.applied_rewards import OUTCOME
-from turncredit.training.sampling.forest_growth import Forest
+from turncredit.training.sampling.forest_growth import forest_of
 from turncredit.training.sampling.sampling_rules import SamplingRules
 
 __all__ = [
@@ -112,13 +112,13 @@ def has_expert(run: Run) -> bool:
 
 def lacks_forks(run: Run) -> bool:
     """Whether all episodes of a group begin with a reset though a rule says where to fork."""
-    forest = Forest.of(run.train)
+    forest = forest_of(run.train)
     return forest is not None and forest.roots >= forest.size
 
 
 def lacks_expert(run: Run) -> bool:
     """Whether a rule of where to fork asks an expert that the environment, which is opened then, does not have."""
-    forest = Forest.of(run.train)
+    forest = forest_of(run.train)
     if forest is None or forest.rule.options.get("by") != "expert":
         return False
     return any(_has_no_plan(env) for env in opened(run, run.env.arguments()))

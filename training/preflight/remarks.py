@@ -8,8 +8,8 @@ from turncredit.credit.registry import get as get_credit_rule
 from turncredit.envs import takes
 from turncredit.training.config.demonstrators import plays
 from turncredit.training.config.run import Run
-from turncredit.training.environments import Environments
 from turncredit.training.learner.policy import device_of
+from turncredit.training.tasks.environments import Environments
 
 MANY_REPEATS = 5
 """Demonstrations per task above which a model is likely to memorise the tasks."""

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turncredit.agents.cluster.checks import check_address, own_cores, require_ray
-from turncredit.agents.samplers.base import MODEL_FREE
+from turncredit.engines.base import MODEL_FREE
+from turncredit.engines.cluster.checks import check_address, own_cores, require_ray
 from turncredit.envs import demonstrators
 from turncredit.envs.info import ADMISSIBLE
 from turncredit.registry import suggest
 from turncredit.training.config.demonstrators import plays
 from turncredit.training.config.run import Run
+from turncredit.training.config.stage_runs import check_stages, stage_runs
 from turncredit.training.errors import ConfigError
 from turncredit.training.learner.policy import device_of
 from turncredit.training.objectives import Objective, objectives
+from turncredit.training.play.sampling_parts import OTHER_PARENTS
 from turncredit.training.preflight.effects import set_without_effect, without_effect
 from turncredit.training.preflight.needs_of_rules import (
     cannot_fork,
@@ -29,8 +31,6 @@ from turncredit.training.preflight.needs_of_rules import (
     unfilled,
 )
 from turncredit.training.preflight.right_or_wrong import thresholds_behind_grades, why_not
-from turncredit.training.sampling_parts import OTHER_PARENTS
-from turncredit.training.stages import check_stages, stage_runs
 
 FIELDS = {
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 from turncredit.agents.device_memory import DeviceMemory
 from turncredit.agents.models.model_folder import find_model, transformers_library
-from turncredit.training.card_layout import (
+from turncredit.training.config.run import Run
+from turncredit.training.config.sections import PolicySection
+from turncredit.training.errors import NotEnoughMemory
+from turncredit.training.hardware.card_layout import (
     CardLayout,
     base_parameters,
     card_layout,
@@ -13,9 +16,6 @@ from turncredit.training.card_layout import (
     remedies,
     shares_card,
 )
-from turncredit.training.config.run import Run
-from turncredit.training.config.sections import PolicySection
-from turncredit.training.errors import NotEnoughMemory
 from turncredit.training.learner.memory import MemoryNeeds, estimate, gathered_bytes
 from turncredit.training.learner.policy import policy_config
 from turncredit.training.learner.untyped import ModelConfig

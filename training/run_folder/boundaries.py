@@ -4,7 +4,7 @@ from typing import Protocol
 
 from turncredit.training.learner.learner import Learner
 from turncredit.training.run_folder.checkpoint import Checkpoints
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 
 class SavedWork(Protocol):

@@ -44,7 +44,7 @@ from turncredit.training.learner.policy import (
 )
 from turncredit.training.learner.untyped import CausalLM, PolicyTokenizer
 from turncredit.training.run_folder.warm_start_progress import checkpoint_folders
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 MANIFEST = "manifest.json"
 REQUIRED = ("state.json", "trainer.pt")

@@ -15,7 +15,7 @@ from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.credit.advantages import Advantages
 from turncredit.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
 from turncredit.credit.steps import Floats, Ints, Steps
-from turncredit.envs.parts import part_of
+from turncredit.task_ids import part_of
 from turncredit.tools.bounded_input import InputError, open_file, parse_json, read_lines
 from turncredit.tools.visible_text import json_text
 from turncredit.training.run_folder.loggers import Logger

@@ -26,7 +26,7 @@ from turncredit.training.run_folder.events import Reporter
 from turncredit.training.run_folder.trajectory_pruning import prune_trajectories
 from turncredit.training.run_folder.warm_start_progress import find_progress
 from turncredit.training.run_folder.warm_start_recovery import WarmStartRecovery
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 
 class Recoverable(SavedWork, Protocol):

@@ -25,7 +25,7 @@ from turncredit.agents.files.trajectory_files import TornLine, TrajectoryWriter,
 from turncredit.agents.rollouts.rollout_options import RolloutReport
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.tools.bounded_input import InputError, parse_json, read_json, read_lines
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 SUFFIX = ".jsonl"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from turncredit.tools.bounded_input import InputError, read_json, read_lines
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 FOLDER = "imitation"
 """Name of the folder in that of the run."""

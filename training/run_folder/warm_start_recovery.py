@@ -20,7 +20,7 @@ from turncredit.training.run_folder.checkpoint import Checkpoints, Restored, res
 from turncredit.training.run_folder.demonstration_file import DemonstrationFile
 from turncredit.training.run_folder.events import Reporter
 from turncredit.training.run_folder.warm_start_progress import FOLDER
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 INTERVAL = 60.0
 """Seconds between two checkpoints, at least."""

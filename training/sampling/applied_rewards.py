@@ -9,8 +9,8 @@ import numpy as np
 
 from turncredit.credit.numerics import compact
 from turncredit.credit.steps import Steps
-from turncredit.training.sampling.rewards import RewardRule
-from turncredit.training.state_json import from_json, to_json
+from turncredit.curriculum.rewards import RewardRule
+from turncredit.training.run_folder.state_json import from_json, to_json
 
 __all__ = ["OUTCOME", "AppliedRewards"]
 

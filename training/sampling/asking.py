@@ -17,16 +17,15 @@ from pathlib import Path
 from turncredit.agents.errors import RequestFailed
 from turncredit.agents.prompts.dialogue import Message
 from turncredit.agents.prompts.prompt import View
-from turncredit.agents.rollouts.episode import sampling_seed
-from turncredit.agents.samplers.base import Request, Sampler, SamplerSettings, parse_sampler
-from turncredit.agents.samplers.wrappers import make_sampler
-from turncredit.agents.trajectory import Group
+from turncredit.agents.trajectory import Group, sampling_seed
+from turncredit.curriculum.annotation import Annotator, Notes
+from turncredit.curriculum.lessons import Lesson
+from turncredit.engines.base import Request, Sampler, SamplerSettings, parse_sampler
+from turncredit.engines.wrappers import make_sampler
 from turncredit.tools.bounded_input import parse_json, read_lines
 from turncredit.training.config.run import Run
 from turncredit.training.config.seeds import Seeds
 from turncredit.training.errors import TrainingError
-from turncredit.training.sampling.annotation import Annotator, Notes
-from turncredit.training.sampling.lessons import Lesson
 
 __all__ = ["Annotations", "AnswerFile", "run_annotations"]
 

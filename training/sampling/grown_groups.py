@@ -15,11 +15,11 @@ from numpy.random import default_rng
 from turncredit.agents.rollouts.forks import Fork
 from turncredit.agents.rollouts.group_rounds import EpisodeOrder, Grow, original_id
 from turncredit.agents.trajectory import Group, Trajectory, member_order
+from turncredit.curriculum.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
+from turncredit.curriculum.records import Visit
 from turncredit.training.config.seeds import Seeds
-from turncredit.training.sampling.group_draws import DrawnGroup
-from turncredit.training.sampling.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
-from turncredit.training.sampling.records import Visit
 from turncredit.training.sampling.run_memory import RunMemory
+from turncredit.training.tasks.group_draws import DrawnGroup
 
 __all__ = ["GrowingGroups", "PlayedGroup", "joined_once"]
 

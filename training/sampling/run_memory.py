@@ -16,16 +16,18 @@ from numpy.random import default_rng
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.credit.advantages import Advantages
 from turncredit.credit.steps import Steps
+from turncredit.curriculum.annotation import Notes, annotated
+from turncredit.curriculum.lessons import Lesson, LessonLibrary
+from turncredit.curriculum.replay import ReplayRule
+from turncredit.curriculum.stored_episodes import Index, StoredEpisode
 from turncredit.training.config.run import Run
 from turncredit.training.config.seeds import Seeds
-from turncredit.training.sampling.annotation import Notes, annotated
+from turncredit.training.run_folder.state_json import from_json, to_json
 from turncredit.training.sampling.asking import Annotations, run_annotations
-from turncredit.training.sampling.experience import Experience, Index, StoredEpisode
-from turncredit.training.sampling.lessons import Lesson, LessonLibrary
-from turncredit.training.sampling.replay import Replayed, ReplayRule, replayed
+from turncredit.training.sampling.experience import Experience
+from turncredit.training.sampling.replayed import Replayed, replayed
 from turncredit.training.sampling.sampling_rules import SamplingRules
-from turncredit.training.state_json import from_json, to_json
-from turncredit.training.states import State
+from turncredit.training.types import State
 
 __all__ = ["MemoryMoment", "RunMemory"]
 

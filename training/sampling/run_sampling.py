@@ -9,18 +9,23 @@ from typing import Self
 from turncredit.agents.rollouts.group_rounds import GroupSpec
 from turncredit.agents.trajectory import Group, Trajectory
 from turncredit.credit.steps import Steps
+from turncredit.curriculum.errors import CurriculumError
 from turncredit.training.batch.batch import Batch
 from turncredit.training.config.agents import MakeAgent
 from turncredit.training.config.run import Run
-from turncredit.training.sampling.group_draws import DrawnGroup, GroupDraws
+from turncredit.training.errors import TrainingError
 from turncredit.training.sampling.grown_groups import GrowingGroups, PlayedGroup
 from turncredit.training.sampling.run_memory import RunMemory
 from turncredit.training.sampling.run_teachers import RunTeachers
 from turncredit.training.sampling.sampling_files import SamplingFiles
 from turncredit.training.sampling.sampling_metrics import draw_metrics, fork_metrics, growth_metrics
-from turncredit.training.sampling.task_columns import task_columns
+from turncredit.training.tasks.group_draws import DrawnGroup, GroupDraws
+from turncredit.training.tasks.task_columns import task_columns
 
-__all__ = ["RunSampling"]
+__all__ = ["RUN_ERRORS", "RunSampling"]
+
+RUN_ERRORS = (TrainingError, CurriculumError)
+"""What ends an iteration with one sentence: errors of the run, and of the rules that it follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

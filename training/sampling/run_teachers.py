@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.tokens import tokenize_trajectory
-from turncredit.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
-from turncredit.agents.samplers.wrappers import make_sampler
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.base import Sampler, SamplerSettings, parse_sampler
+from turncredit.engines.wrappers import make_sampler
 from turncredit.training.config.agents import MakeAgent
 from turncredit.training.config.run import Run
 from turncredit.training.config.seeds import Seeds

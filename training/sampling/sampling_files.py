@@ -18,11 +18,11 @@ from turncredit.agents.errors import StoreError
 from turncredit.agents.files.json_files import write_text
 from turncredit.agents.files.trajectory_files import iteration_files, read_trajectories
 from turncredit.agents.trajectory import Group, Trajectory
+from turncredit.curriculum.growth import BranchPoint, Growth
 from turncredit.tools.bounded_input import InputError, read_json
-from turncredit.training.sampling.group_draws import DrawnGroup
 from turncredit.training.sampling.grown_groups import PlayedGroup
-from turncredit.training.sampling.growth import BranchPoint, Growth
-from turncredit.training.states import State
+from turncredit.training.tasks.group_draws import DrawnGroup
+from turncredit.training.types import State
 
 __all__ = [
     "CreditedGroups",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turncredit.agents.trajectory import Group
-from turncredit.envs.parts import part_of
+from turncredit.task_ids import part_of
 from turncredit.training.sampling.grown_groups import PlayedGroup
 
 __all__ = ["draw_metrics", "fork_metrics", "growth_by_part", "growth_metrics"]

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from turncredit.agents.errors import look_up
-from turncredit.agents.samplers.base import SAMPLERS, parse_sampler
+from turncredit.curriculum import BadSetting, GroupRule, RewardRule, TaskRule
+from turncredit.curriculum.annotation import Annotator
+from turncredit.curriculum.annotators.catalogue import get_annotator
+from turncredit.curriculum.group_rules.catalogue import get_group_rule
+from turncredit.curriculum.lessons import LessonLibrary
+from turncredit.curriculum.replay import ReplayRule
+from turncredit.curriculum.replay_rules.catalogue import get_replay_rule
+from turncredit.curriculum.reward_rules.catalogue import get_reward_rule
+from turncredit.curriculum.rule_registry import Getter
+from turncredit.curriculum.stored_episodes import Admission
+from turncredit.curriculum.task_rules.catalogue import get_task_rule
+from turncredit.engines.base import SAMPLERS, parse_sampler
 from turncredit.training.config.sections import Choice, SamplingSection, chosen
 from turncredit.training.errors import ConfigError
-from turncredit.training.sampling import GroupRule, RewardRule, TaskRule
-from turncredit.training.sampling.annotation import Annotator
-from turncredit.training.sampling.annotators.catalogue import get_annotator
-from turncredit.training.sampling.experience import Admission
-from turncredit.training.sampling.group_rules.catalogue import get_group_rule
-from turncredit.training.sampling.lessons import LessonLibrary
-from turncredit.training.sampling.replay import ReplayRule
-from turncredit.training.sampling.replay_rules.catalogue import get_replay_rule
-from turncredit.training.sampling.reward_rules.catalogue import get_reward_rule
-from turncredit.training.sampling.rule_registry import Getter
-from turncredit.training.sampling.task_rules.catalogue import get_task_rule
 
 __all__ = ["SamplingRules"]
 
@@ -72,17 +73,18 @@ class SamplingRules:
             ConfigError: there is no such rule, it cannot be imported, or an option without default is missing.
             BadOption: it has no such option, or the option has an impossible value.
         """
-        rules = cls(
-            _task_rule(section.tasks, {SEED: seed, WEIGHTS: weights}),
-            tuple(_rule(get_group_rule, choice, "sampling.groups") for choice in section.groups),
-            tuple(_rule(get_reward_rule, choice, "sampling.rewards") for choice in section.rewards),
-            tuple(_rule(get_annotator, choice, "sampling.annotators") for choice in section.annotators),
-            _rule(get_replay_rule, section.replay, "sampling.replay") if section.replay else None,
-            Admission.of(section.experience) if section.experience else None,
-            LessonLibrary.of(section.lessons),
-            section.max_rounds,
-            section.max_drops or 10 * groups,
-        )
+        with settings_checked():
+            rules = cls(
+                _task_rule(section.tasks, {SEED: seed, WEIGHTS: weights}),
+                tuple(_rule(get_group_rule, choice, "sampling.groups") for choice in section.groups),
+                tuple(_rule(get_reward_rule, choice, "sampling.rewards") for choice in section.rewards),
+                tuple(_rule(get_annotator, choice, "sampling.annotators") for choice in section.annotators),
+                _rule(get_replay_rule, section.replay, "sampling.replay") if section.replay else None,
+                Admission.of(section.experience) if section.experience else None,
+                LessonLibrary.of(section.lessons),
+                section.max_rounds,
+                section.max_drops or 10 * groups,
+            )
         rules.check(section)
         return rules
 
@@ -114,6 +116,19 @@ class SamplingRules:
                 f"sampling.replay = {self.replay.name!r} trains on stored episodes: set sampling.experience, such as "
                 '{keep = "success"}'
             )
+
+
+@contextmanager
+def settings_checked() -> Iterator[None]:
+    """Raise what a rule says of its settings as an error of the run's keys.
+
+    Raises:
+        ConfigError: there is no such rule, or a setting is unknown or impossible.
+    """
+    try:
+        yield
+    except BadSetting as error:
+        raise ConfigError(str(error)) from error
 
 
 def _rule(get: Getter[R], choice: Choice, key: str) -> R:

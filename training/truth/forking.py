@@ -20,8 +20,8 @@ from turncredit.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turncredit.agents.rollouts.forks import Snapshots
 from turncredit.agents.rollouts.retracing import retrace
 from turncredit.agents.rollouts.rollout_stream import GroupSpec, GroupStream, member_number
-from turncredit.agents.samplers.base import Sampler
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.base import Sampler
 from turncredit.processes.child_process import ProcessDied
 from turncredit.processes.forks import ForkedProcess, ForkPipe
 from turncredit.training.truth.fork_records import ForkRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turncredit.agents import Agent
-from turncredit.agents.samplers.expert import Expert
+from turncredit.engines.expert import Expert
 from turncredit.envs import make
 from turncredit.envs.android.elements import folded
 from turncredit.envs.android.task_source import SimulatedTask

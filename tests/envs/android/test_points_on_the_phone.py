@@ -13,9 +13,9 @@ import pytest
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.agents.instructions import agent_for
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers import Expert
 from turncredit.cli.errors import UserError
 from turncredit.cli.serving.phone import saver
+from turncredit.engines import Expert
 from turncredit.envs import make
 from turncredit.envs.android.env import AndroidEnv
 from turncredit.envs.android.site.inputs import Input

@@ -15,8 +15,8 @@ from toys.stock_scripts import SCRIPTS, actions
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.scripted import Random
 from turncredit.agents.trajectory import Trajectory
+from turncredit.engines.scripted import Random
 from turncredit.envs import EnvError, EnvironmentDied, UnknownOption, UnknownTask, make
 from turncredit.envs.android.env import AndroidEnv
 from turncredit.envs.android.stock.observation import PARTS, SETTINGS, add_contact, change_setting, observe, shown_rows

@@ -11,7 +11,8 @@ import pytest
 from shop_reading import MUG, goal_of, shop_of
 from toys.chromium import need_chromium
 
-from turncredit.agents import Agent, Expert
+from turncredit.agents import Agent
+from turncredit.engines import Expert
 from turncredit.envs import UnknownOption, check_env, make, takes
 from turncredit.envs.check import Effort
 from turncredit.envs.shop.browser_env import WebShopBrowserEnv, in_browser

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from small_shop import session
 
-from turncredit.agents import Agent, Conversation, Scripted, rollout
+from turncredit.agents import Agent, Conversation, rollout
 from turncredit.agents.demonstrations.tokens import tokenize_trajectory
 from turncredit.agents.files.trajectory_files import read_trajectories
 from turncredit.cli.main import app as turncredit
 from turncredit.cli.serving.commands import _environment, _saver
+from turncredit.engines import Scripted
 from turncredit.envs.shop.env import WebShopEnv
 from turncredit.envs.shop.session import Page
 from turncredit.envs.shop.site.addresses import href

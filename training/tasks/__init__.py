@@ -1,0 +1,1 @@
+"""Tasks: the environments of a run, and which groups it plays next."""
