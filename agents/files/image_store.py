@@ -76,9 +76,9 @@ class ImageStore:
         """
         for image in images:
             path = self._path(image.key)
-            for place in (self.folder, path.parent, path):
-                if place.is_symlink():
-                    raise StoreError(f"{place} is a link, and no image is written through it: remove it")
+            for entry in (self.folder, path.parent, path):
+                if entry.is_symlink():
+                    raise StoreError(f"{entry} is a link, and no image is written through it: remove it")
             try:
                 os.utime(path)  # it is in use again, which `remove` heeds
             except FileNotFoundError:

@@ -11,7 +11,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TextIO
 
 __all__ = ["heard_warnings"]
 
@@ -51,12 +51,19 @@ def _listen() -> None:
     _changes.enter_context(warnings.catch_warnings())
     show = warnings.showwarning
 
-    def hear(message: Warning | str, *where: Any, **options: Any) -> None:
+    def hear(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         open_blocks = _lists.get(threading.get_ident())
         if open_blocks:
             open_blocks[-1].append(str(message))
         else:
-            show(message, *where, **options)
+            show(message, category, filename, lineno, file, line)
 
     warnings.simplefilter("always")
     warnings.showwarning = hear
