@@ -257,9 +257,11 @@ def test_files_beside_a_named_one_are_no_links(name: str, inputs: dict[str, str]
     assert not faults, "\n".join(faults)
 
 
-def test_what_is_downloaded_goes_into_no_folder_with_a_link(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").symlink_to(tmp_path / "nothing")
+@pytest.mark.parametrize("name", ["model/config.json", ".model.part", ".model.part/gguf/model.gguf"])
+def test_what_is_downloaded_goes_into_no_folder_with_a_link(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(tmp_path / "nothing")
     refused = run_command("model", "get", "smollm2", "--output", tmp_path / "model")
-    one_sentence(refused, "config.json is a link")
+    one_sentence(refused, f"{path} is a link")
     assert not (tmp_path / "nothing").exists()
