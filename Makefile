@@ -144,11 +144,14 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p turncredit
+	$(BIN)/shellcheck tools/sandbox/*.sh
+	$(BIN)/shellcheck --severity=warning scripts/install .ci/run examples/*.sh
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_guards.py
 
 # The scripts of the report's page have their types in comments, which TypeScript checks; npm installs it.
 check-page:
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(TSC) && $(TSC) -p report/run_report/page/tsconfig.json; \
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(TSC) && \
+	for page in report/run_report/page report/graphs/page; do $(TSC) -p $$page/tsconfig.json || exit 1; done; \
 	else echo "the types of the report's scripts are not checked: there is no npm"; fi
 
 $(TSC):

@@ -44,7 +44,7 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
     from turncredit.ablation.plan import read_plan
     from turncredit.ablation.results import FIRST, ablation_results
     from turncredit.ablation.summary import summary
-    from turncredit.agents.files.folder_lock import require_plain_files
+    from turncredit.agents.files.folder_lock import make_folder
     from turncredit.agents.files.json_files import write_json, write_text
     from turncredit.credit import CreditError
     from turncredit.registry import is_untrusted
@@ -70,8 +70,7 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
     _print(table)
     if output is None:
         return
-    output.mkdir(parents=True, exist_ok=True)
-    require_plain_files(output)
+    make_folder(output)
     write_json(output / "summary.json", table)
     picture = "summary.png"
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,9 +86,10 @@ def bench(
     scale = [*baseline_cards(), *(Card.load(path) for path in against or ())]
     folder = output or Path("bench") / f"{_slug(who)}-{chosen.name}"
     model = ModelOptions(device, threads, dtype, batch_size, sampler)
-    benchmark = Benchmark(who, chosen, folder, agent, model, concurrency)
-    card = benchmark.run()
-    write_card(card, scale, folder)
+    with Benchmark(who, chosen, folder, agent, model, concurrency) as benchmark:
+        card = benchmark.run()
+        with benchmark.locked_folder():
+            write_card(card, scale, folder)
     print_card(card, scale)
     say(f"card: {folder / 'card.md'}, {folder / 'card.json'}; episodes: {folder}", "dim")
     say(f"report: {shlex.join(['turncredit', 'report', str(folder)])}", "dim")
@@ -100,7 +101,7 @@ class Unplayable(Exception):
 
 @dataclass
 class Benchmark:
-    """One player on one suite, in a folder."""
+    """One player on one suite, in a folder; a context manager."""
 
     who: str
     suite: Suite
@@ -110,6 +111,46 @@ class Benchmark:
     concurrency: int | None = None
     _player: LoadedAgent | None = field(default=None, init=False)
     _folder: BenchmarkFolder | None = field(default=None, init=False)
+
+    def __enter__(self) -> Benchmark:
+        """Return it; its player and folder are opened when they are needed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the player, and let other processes use the folder."""
+        if self._player is not None:
+            self._player.sampler.close()
+        if self._folder is not None:
+            self._folder.close()
+
+    def locked_folder(self) -> AbstractContextManager[object]:
+        """Return what holds the lock of the folder while the card is written, also if no panel was played in it.
+
+        Raises:
+            StoreError: the folder cannot be written, or something in it leads elsewhere.
+        """
+        from turncredit.evaluation.benchmark import lock
+
+        return lock(self.output) if self._folder is None else nullcontext()
+
+    def _opened(self, player: LoadedAgent) -> BenchmarkFolder:
+        """Return the folder, which is locked from the first panel that is played on.
+
+        Raises:
+            EvaluationError: it holds another benchmark.
+            StoreError: it cannot be written, or something in it leads elsewhere.
+        """
+        from turncredit.evaluation.benchmark import BenchmarkFolder
+
+        if self._folder is None:
+            checkpoint = None if player.folder is None else str(player.folder)
+            identity: dict[str, object] = {
+                "player": without_password(self.who),
+                "checkpoint": checkpoint,
+                "suite": self.suite.name,
+            }
+            self._folder = BenchmarkFolder(self.output, identity | _model_options(self.model))
+        return self._folder
 
     def run(self) -> Card:
         """Return the card, after playing every panel that can be played.
@@ -137,11 +178,6 @@ class Benchmark:
             if self._folder is None:
                 raise
             raise UserError(f"{error} ({self._continue()})") from error
-        finally:
-            if self._player is not None:
-                self._player.sampler.close()
-            if self._folder is not None:
-                self._folder.close()
         name = without_password(self.who) if self._player is None or self.who == RULE else self._player.name
         return Card(name, self.suite.name, panels, self._about(started))
 
@@ -213,19 +249,11 @@ class Benchmark:
             Unplayable: the player does not fit the environment.
         """
         from turncredit.agents.errors import AgentError, EvaluationError, SamplerError, StoreError
-        from turncredit.evaluation.benchmark import BenchmarkFolder, agent_settings, play_panel
+        from turncredit.evaluation.benchmark import agent_settings, play_panel
         from turncredit.evaluation.unread_answers import UnreadAnswers
 
-        if self._folder is None:
-            checkpoint = None if player.folder is None else str(player.folder)
-            identity: dict[str, object] = {
-                "player": without_password(self.who),
-                "checkpoint": checkpoint,
-                "suite": self.suite.name,
-            }
-            identity |= _model_options(self.model)
-            self._folder = BenchmarkFolder(self.output, identity)
-        stored = self._folder.episodes(pinned, agent_settings(self._folder.dated(pinned, player.agent)))
+        folder = self._opened(player)
+        stored = folder.episodes(pinned, agent_settings(folder.dated(pinned, player.agent)))
         total, won = len(pinned.panel.tasks), sum(row.won for row in stored.rows)
         unread = UnreadAnswers()
         with EpisodeCounter(total, f"{label}: ", (total - len(stored.missing), won)) as counter:
@@ -236,7 +264,7 @@ class Benchmark:
 
             try:
                 result = play_panel(
-                    self._folder,
+                    folder,
                     pinned,
                     player.agent,
                     player.sampler,

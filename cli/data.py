@@ -49,10 +49,12 @@ def generate(
     start: Annotated[int, typer.Option(min=0, help="Index of the first game.")] = 0,
 ) -> None:
     """Write generated games as .tw-pddl files, which ALFWorld's own engine can play as well."""
+    from turncredit.agents.files.folder_lock import make_folder
     from turncredit.agents.files.trajectory_files import name_file_in_errors
     from turncredit.envs.household.generator import SPLITS, write
 
     choose("split", split, SPLITS)
+    make_folder(target)
     with name_file_in_errors(target):
         paths = write(target, split, number, level, start)
     say(f"wrote {len(paths)} games under {target / split}")
@@ -66,9 +68,11 @@ def shop(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the catalogue.")] = 0,
 ) -> None:
     """Write a generated product catalogue as the files that the original web shop reads."""
+    from turncredit.agents.files.folder_lock import make_folder
     from turncredit.agents.files.trajectory_files import name_file_in_errors
     from turncredit.envs.shop.generator import catalogue, write
 
+    make_folder(target)
     with name_file_in_errors(target):
         paths = write(target, level, seed)
     say(f"wrote {len(catalogue(level, seed)):,} products under {target}")

@@ -57,8 +57,8 @@ DESCRIPTION = (
     "Environments, step-level credit assignment and training for multi-turn language-model agents. "
     "Start with `turncredit demo` to train an agent in minutes, or `turncredit play` to be the agent yourself."
 )
-PLAYING = frozenset({"ablate", "bench", "check", "credit", "demo", "eval", "rollout", "train"})
-"""Commands in which environments act without a person; what these start ends with the program."""
+PLAYING = frozenset({"ablate", "bench", "check", "credit", "demo", "eval", "play", "rollout", "train"})
+"""Commands in which environments act; what these start ends with the program."""
 _HOME = re.compile(r"((?:--)?[\w.-]+=)?(~[\w.-]*)(?=/|$)")
 """A word that begins with a home directory, or an option whose value does: `~/runs`, `games=~/games`."""
 

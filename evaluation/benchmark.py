@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from turncredit.evaluation.results import EpisodeRow, EvaluationResult
 from turncredit.evaluation.suite import PinnedPanel
 from turncredit.processes.memory_use import memory_use
 
-__all__ = ["BenchmarkFolder", "PanelEpisodes", "agent_settings", "play_panel"]
+__all__ = ["BenchmarkFolder", "PanelEpisodes", "agent_settings", "lock", "play_panel"]
 
 VERSION = 1
 _SAVE_EVERY = 1.0  # seconds between two records of the time spent
@@ -75,6 +75,16 @@ class PanelEpisodes:
         return tuple(self._rows[task] for task in self.panel.tasks if task in self._rows)
 
 
+def lock(folder: Path) -> AbstractContextManager[None]:
+    """Return what makes the folder of a benchmark and locks it while its block runs.
+
+    Raises:
+        FolderInUse: another process plays a benchmark in it.
+        StoreError: it cannot be written, or holds links.
+    """
+    return locked(folder, "playing a benchmark in")
+
+
 class BenchmarkFolder:
     """The folder of one player on one suite."""
 
@@ -92,7 +102,7 @@ class BenchmarkFolder:
         """
         self.folder = folder
         self._lock = ExitStack()
-        self._lock.enter_context(locked(folder, "playing a benchmark in"))
+        self._lock.enter_context(lock(folder))
         try:
             self._open(identity)
         except BaseException:

@@ -157,17 +157,29 @@ class ChildProcess:
 def end_descendants_at_exit() -> None:
     """Let this program, as its last act, kill what it started and did not end: what environments in it have started.
 
-    Worker processes end with it anyway; those of `multiprocessing` that clean up after it are left to do so.
+    This includes daemons, which have left their parents: they are known by the variable `MARKS`. A program that is
+    meant to stay has to be started without it. Worker processes end with this one anyway; those of `multiprocessing`
+    that clean up after it are left to do so.
+
+    Not included: daemons that run no program of their own, for which the system shows the variables of this one.
     """
-    atexit.register(_end_descendants, os.getpid())
+    mark = secrets.token_hex(8)
+    _mark_children(mark)
+    atexit.register(_end_descendants, os.getpid(), mark)
 
 
-def _end_descendants(program: int) -> None:
+def _mark_children(mark: str) -> None:
+    """Let what this process starts from now on inherit a mark."""
+    os.environ[MARKS] = f"{os.environ.get(MARKS, '')} {mark}".strip()
+
+
+def _end_descendants(program: int, mark: str) -> None:
     if os.getpid() != program:  # a fork of it
         return
     trackers = {resource_tracker._resource_tracker._pid, forkserver._forkserver._forkserver_pid} - {None}  # type: ignore[attr-defined]
     spared = trackers.union(*(_descendants(pid) for pid in trackers))
     _kill(_descendants(program), spared)
+    _kill_marked(mark, spared | {program})
 
 
 def _kill_group(process: Any, mark: str, ended: bool) -> None:
@@ -180,13 +192,13 @@ def _kill_group(process: Any, mark: str, ended: bool) -> None:
     if process.is_alive():
         process.kill()
     _kill(below, {os.getpid()})
-    _kill_marked(mark)
+    _kill_marked(mark, {os.getpid()})
 
 
-def _kill_marked(mark: str) -> None:
-    """Kill the processes that inherited a mark, but not this one."""
+def _kill_marked(mark: str, without: set[int]) -> None:
+    """Kill the processes that inherited a mark."""
     for _ in range(_ROUNDS):
-        if not _kill((pid for pid in _pids() if mark.encode() in _read(pid, "environ")), {os.getpid()}):
+        if not _kill((pid for pid in _pids() if mark.encode() in _read(pid, "environ")), without):
             return
 
 
@@ -237,7 +249,7 @@ def _begin(
     adopt_import_rules(rules)
     with contextlib.suppress(OSError, AttributeError):
         os.setsid()
-    os.environ[MARKS] = f"{os.environ.get(MARKS, '')} {mark}".strip()
+    _mark_children(mark)
     threading.Thread(target=_end_with_parent, args=(mark,), name="turncredit-parent", daemon=True).start()
     collect_garbage_less_often()
     target(pipe, *args)
@@ -258,7 +270,7 @@ def _end_with_parent(mark: str, patience: float | None = None) -> None:
     if patience is not None and parent.is_alive():
         return
     _kill(_descendants(os.getpid()), set())
-    _kill_marked(mark)
+    _kill_marked(mark, {os.getpid()})
     with contextlib.suppress(OSError, AttributeError):
         if os.getpgid(0) == os.getpid():
             os.killpg(os.getpid(), signal.SIGKILL)

@@ -125,7 +125,9 @@ class ConcurrentProcess:
         self._output, theirs = multiprocessing.Pipe(duplex=False)
         self._running = RawValue(c_longlong, 0)  # number of the call that the child's main thread runs
         recipe = pickle.dumps(make)
-        self._child = ChildProcess(_serve, theirs, recipe, threads, self._running, name=name, daemon=False)
+        self._taken = RawValue(c_longlong, 0)  # number of the last call that the child has taken from the pipe
+        shared = (self._running, self._taken)
+        self._child = ChildProcess(_serve, theirs, recipe, threads, *shared, name=name, daemon=False)
         self.pid = self._child.pid
         theirs.close()
         self._writer = threading.Thread(target=self._write, name=f"{name}-calls", daemon=True)
@@ -332,7 +334,8 @@ class ConcurrentProcess:
         printed = " ".join(self._printed.decode(errors="replace").split())[-_OUTPUT:]
         with self._changed:
             self.error = error or ProcessDied(code, printed, during=False, reason=self._reason)
-            heads = {call.lane: call.number for call in reversed(self._sent.values())}  # the first of each lane
+            taken = [call for call in self._sent.values() if call.number <= self._taken.value]
+            heads = {call.lane: call.number for call in reversed(taken)}  # the first of each lane
             calls = [*self._sent.values(), *self._waiting]
             self._sent.clear()
             self._waiting.clear()
@@ -370,13 +373,15 @@ def _complete(future: Answer, answer: bytes) -> None:
 # in the child
 
 
-def _serve(pipe: Connection, output: Connection, recipe: bytes, threads: bool, running: c_longlong) -> None:
+def _serve(
+    pipe: Connection, output: Connection, recipe: bytes, threads: bool, running: c_longlong, taken: c_longlong
+) -> None:
     """Run in the child: answer calls until the parent closes the pipe."""
     _use_output(output)
     answers, function = _Answers(pipe), pickle.loads(recipe)()
     runner = _OnThreads(function, answers) if threads else _InOrder(function, answers, running)
     answers.send([(_READY, b"")])
-    threading.Thread(target=_receive_calls, args=(pipe, runner), name="turncredit-calls", daemon=True).start()
+    threading.Thread(target=_receive_calls, args=(pipe, runner, taken), name="turncredit-calls", daemon=True).start()
     with contextlib.suppress(OSError):
         runner.run()
 
@@ -391,11 +396,12 @@ def _use_output(output: Connection) -> None:
     faulthandler.enable()
 
 
-def _receive_calls(pipe: Connection, runner: _InOrder | _OnThreads) -> None:
+def _receive_calls(pipe: Connection, runner: _InOrder | _OnThreads, taken: c_longlong) -> None:
     """Hand on calls until the parent closes the pipe."""
     with contextlib.suppress(EOFError, OSError):
         while True:
             for number, lane, arguments in pickle.loads(pipe.recv_bytes()):
+                taken.value = number  # before it can run
                 runner.put(number, lane, arguments)
     runner.end()
 

@@ -42,6 +42,7 @@ READ_ELSEWHERE = {
     "processes/bounded_fork.py": "answers of a copy of this process",
     "processes/child_process.py": "answers of a child process",
     "processes/concurrent_process.py": "answers of a child process",
+    "report/graphs/html.py": "files of the package",
     "report/run_report/html.py": "files of the package",
     "tools/android/androidworld_client.py": "answers of a server",
     "tools/bounded_input.py": "the reader with the limits",

@@ -3,7 +3,8 @@
 A folder may come from a stranger, and a link in it would lead what is written to any file of the user, so it is looked
 through before anything is written. The folder itself may be a link, since the user named it.
 
-Not included: a program of the same user that adds links while another one writes.
+Not included: a program of the same user that adds links while another one writes; hard links, which neither an archive
+nor a clone can lead to a file that was there before.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from turncredit.agents.errors import FolderInUse, StoreError
 
-__all__ = ["check_lock", "locked", "require_plain_files"]
+__all__ = ["check_lock", "locked", "make_folder", "require_plain_files"]
 
 LOCK = ".lock"
 """Name of the file."""
@@ -42,12 +43,12 @@ def locked(folder: Path, activity: str, *, on_wait: Callable[[str], object] | No
         FolderInUse: another process holds the lock, and this one does not wait.
         StoreError: the folder cannot be written, holds links or devices, or lies on a file system without locks.
     """
+    _make(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     except OSError as error:
         require_plain_files(folder)  # says which link, if it was one
-        raise StoreError(f"the output folder {folder} cannot be written: {error.strerror}") from error
+        raise _unwritable(folder, error) from error
     path = folder.absolute()
     try:
         try:
@@ -75,6 +76,32 @@ def locked(folder: Path, activity: str, *, on_wait: Callable[[str], object] | No
     finally:
         _held.pop(path, None)
         os.close(handle)
+
+
+def make_folder(folder: Path) -> None:
+    """Make an output folder if it does not exist, and check that nothing in it leads elsewhere.
+
+    Args:
+        folder: the folder, which may itself be a link to one.
+
+    Raises:
+        StoreError: it cannot be made, or `require_plain_files` raises it.
+    """
+    _make(folder)
+    require_plain_files(folder)
+
+
+def _make(folder: Path) -> None:
+    if folder.is_symlink() and not folder.exists():
+        raise StoreError(f"the output folder {folder} is a link to {os.readlink(folder)}, which does not exist")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(f"the output folder {folder} cannot be written: {error.strerror}")
 
 
 def require_plain_files(folder: Path) -> None:

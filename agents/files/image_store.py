@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from turncredit.agents.content import ImagePart
+from turncredit.agents.files.fresh_file import fresh_file
 from turncredit.agents.root_errors import StoreError
 from turncredit.agents.trajectory import Trajectory
 
@@ -71,15 +72,20 @@ class ImageStore:
 
         Raises:
             OSError: one cannot be written.
+            StoreError: a link is in its place.
         """
         for image in images:
             path = self._path(image.key)
+            for entry in (self.folder, path.parent, path):
+                if entry.is_symlink():
+                    raise StoreError(f"{entry} is a link, and no image is written through it: remove it")
             try:
                 os.utime(path)  # it is in use again, which `remove` heeds
             except FileNotFoundError:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 part = path.with_name(f".{path.name}.{os.getpid()}.part")
-                part.write_bytes(image.png)
+                with fresh_file(part) as file:
+                    file.write(image.png)
                 os.replace(part, path)
 
     def image(self, key: object) -> ImagePart:

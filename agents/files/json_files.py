@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from turncredit.agents.errors import EvaluationError, StoreError
+from turncredit.agents.files.fresh_file import fresh_file
 from turncredit.agents.files.trajectory_files import name_file_in_errors
 from turncredit.agents.json_types import JsonObject
 from turncredit.former_name import current
@@ -82,7 +83,7 @@ def require_writable(path: Path) -> None:
         raise StoreError(f"{path} cannot be written: the folder {path.parent} does not exist")
     probe = path.with_name(f".{path.name}.probe")
     try:
-        probe.touch()
+        fresh_file(probe).close()
         probe.unlink()
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
@@ -105,8 +106,8 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
     try:
-        with name_file_in_errors(path), temporary.open("w", encoding="utf-8") as file:
-            file.write(encodable(text))
+        with name_file_in_errors(path), fresh_file(temporary) as file:
+            file.write(encodable(text).encode())
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -27,6 +27,7 @@ from typing import IO, Any, cast
 from turncredit.agents.content import ImagePart
 from turncredit.agents.errors import StoreError
 from turncredit.agents.files.expert_records import experts_of_record, experts_record
+from turncredit.agents.files.fresh_file import fresh_file
 from turncredit.agents.files.image_store import ImageSource, ImageStore, images_of
 from turncredit.agents.token_experts import TurnExperts
 from turncredit.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
@@ -433,6 +434,7 @@ def _repair(path: Path) -> None:
     if not torn and _is_complete(path):
         return
     beside = path.with_name("." + path.name)
+    fresh_file(beside).close()
     with _open_to_write(beside, append=False) as file:
         for line in islice(_lines(path), count - torn):
             file.write(line.text + b"\n")

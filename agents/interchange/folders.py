@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,7 +65,7 @@ def whole_output(path: Path) -> Iterator[Path]:
         raise StoreError(f"{path} exists already: remove it, or choose another --output")
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be written: the folder {path.parent} does not exist")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with name_file_in_errors(path):
             yield part

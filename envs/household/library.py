@@ -10,6 +10,7 @@ import hashlib
 import json
 import lzma
 import os
+import secrets
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -321,7 +322,7 @@ class _AtomicFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self.beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
         packed = path.suffix == ".xz"
         self.file: Any = lzma.open(self.beside, "wb") if packed else self.beside.open("wb")  # noqa: SIM115
 

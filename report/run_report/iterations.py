@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from turncredit.agents.errors import StoreError
 from turncredit.report.run_report.drawn_groups import drawn_groups
 from turncredit.report.run_report.endings import ending, repeated
+from turncredit.report.run_report.heard_warnings import heard_warnings
 from turncredit.report.run_report.revisions import Parts
 from turncredit.report.run_report.rounding import rounded_number
 from turncredit.report.run_report.truth_data import true_credit
@@ -62,13 +62,12 @@ def read(file: Path, number: int) -> Iteration:
 
     trajectories: list[Trajectory] = []
     notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with heard_warnings() as heard:
         try:
             trajectories.extend(read_trajectories(file))
         except (StoreError, OSError, EOFError) as error:
             notes.append(f"{error}; the {len(trajectories)} episodes before it are shown")
-    notes += [str(warning.message) for warning in caught]
+    notes += heard
     return Iteration(number, grouped(_last_attempts(trajectories)), notes, file, _sampling(file, number, notes))
 
 
@@ -263,14 +262,13 @@ def _credit(iteration: Iteration, settings: CreditSettings | None, notes: list[s
         notes.append(f"no advantages: {error}")
         return {}
     advantages: dict[str, Parts] = {}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with heard_warnings() as heard:
         for rule in settings.rules:
             try:
                 advantages[rule] = _by_trajectory(steps, settings.advantages(rule, steps), masked)
             except CreditError as error:
                 notes.append(f"{rule} is left out: {error}")
-    notes += dict.fromkeys(str(warning.message) for warning in caught)
+    notes += dict.fromkeys(heard)
     return advantages
 
 
@@ -281,14 +279,13 @@ def _seen(iteration: Iteration, notes: list[str]) -> CreditedGroups | None:
     from turncredit.training.sampling.sampling_files import credited_groups
 
     trajectories = [member for group in iteration.groups for member in group.trajectories]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with heard_warnings() as heard:
         try:
             seen = credited_groups(iteration.file, trajectories)
         except (OSError, ValueError, KeyError, TypeError) as error:
             notes.append(f"advantages are those among all stored episodes: what was drawn cannot be read: {error}")
             return None
-    notes += [str(warning.message) for warning in caught]
+    notes += heard
     return seen
 
 

@@ -5,6 +5,7 @@ What belongs to a run of an ablation has the place of the run before its name, a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -57,6 +58,8 @@ class ReportData:
         self.revisions = Revisions()
         self._read: ChangedFiles[Iteration] = ChangedFiles(iteration_stamp)
         self._pieces: dict[str, Pieces | None] = {}
+        self._busy: dict[object, threading.Lock] = {}
+        """Locks of what is being read, so that two threads do not read the same."""
 
     @property
     def notes(self) -> list[str]:
@@ -88,21 +91,27 @@ class ReportData:
     def read(self, number: int, prefix: str = "") -> Iteration:
         """Return the episodes of one file; the last one that was read is kept.
 
+        Threads may call it at once: one that wants another file does not wait.
+
         Raises:
             KeyError: there is no such file.
         """
         file = self.sources()[prefix].files()[number]
-        stamp, stored = iteration_stamp(file), self._read.get(file)
-        if stored is None:
-            self._read = ChangedFiles(iteration_stamp)
-            stored = self._read.keep(file, stamp, iterations.read(file, number))
-        return stored
+        with self._busy.setdefault(file, threading.Lock()):
+            stamp, stored = iteration_stamp(file), self._read.get(file)
+            if stored is None:
+                stored = iterations.read(file, number)
+                newest: ChangedFiles[Iteration] = ChangedFiles(iteration_stamp)
+                newest.keep(file, stamp, stored)
+                self._read = newest
+            return stored
 
     def pieces(self, prefix: str = "") -> Pieces | None:
         """Return what gives the text of a token of a run; None if its tokenizer is not found."""
-        if prefix not in self._pieces:
-            self._pieces[prefix] = pieces_of(self.sources()[prefix].path)
-        return self._pieces[prefix]
+        with self._busy.setdefault("tokenizers", threading.Lock()):
+            if prefix not in self._pieces:
+                self._pieces[prefix] = pieces_of(self.sources()[prefix].path)
+            return self._pieces[prefix]
 
     def screens(self, prefix: str, number: int, most: int) -> tuple[Screens, int]:
         """Return the screens of the first episodes of a file, which are replayed, and the number of these episodes.

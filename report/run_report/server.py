@@ -39,7 +39,7 @@ class LiveServer:
     """
 
     def __init__(self, data: ReportData, port: int = 0) -> None:
-        self._data, self._lock = data, threading.Lock()
+        self._data, self._refreshing = data, threading.Lock()
         live = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -93,24 +93,26 @@ class LiveServer:
         return text.encode("utf-8", errors="backslashreplace")
 
     def _news(self, since: int) -> bytes:
-        with self._lock:
+        with self._refreshing:
             self._data.refresh()
             return json.dumps(self._data.since(since), separators=(",", ":")).encode("ascii")
 
     def _chunk(self, prefix: str, kind: str, number: int, only: int | None) -> bytes | None:
-        """Return turns, tokens or stored images of one file, or of one of its groups; None if there is no such file."""
+        """Return turns, tokens or stored images of one file, or of one of its groups; None if there is no such file.
+
+        It waits for no other answer but one that reads the same file.
+        """
         source = self._data.sources().get(prefix)
-        if source is None or number not in source.files():  # without the lock: the answer waits for no other one
+        if source is None or number not in source.files():
             return None
-        with self._lock:
-            iteration = self._data.read(number, prefix)
-            if kind == "screens":
-                screens = Screens()
-                screens.add_stored(iteration, float("inf"), only)
-                return iterations.packed(screens.content())
-            if kind == "tokens":
-                return iterations.packed(iterations.tokens(iteration, self._data.pieces(prefix), only))
-            return iterations.packed(iterations.turns(iteration, source.settings, only))
+        iteration = self._data.read(number, prefix)
+        if kind == "screens":
+            screens = Screens()
+            screens.add_stored(iteration, float("inf"), only)
+            return iterations.packed(screens.content())
+        if kind == "tokens":
+            return iterations.packed(iterations.tokens(iteration, self._data.pieces(prefix), only))
+        return iterations.packed(iterations.turns(iteration, source.settings, only))
 
 
 def _send(request: BaseHTTPRequestHandler, status: int, kind: str, content: bytes) -> None:

@@ -15,7 +15,7 @@ import pytest
 import toys.corridor
 from toys.fragile import Fragile
 from toys.ray_cluster import small_cluster
-from toys.waiting import gone
+from toys.waiting import eventually, gone
 
 ray = pytest.importorskip("ray")
 
@@ -77,6 +77,7 @@ def test_the_episodes_of_a_lost_worker_are_begun_again_and_it_is_replaced(what: 
                 if request.turn == 1 and not self.killed:
                     (host, *_) = hosts._processes
                     self.killed = host.process.pid
+                    assert eventually(lambda: not host.process._calls)  # it ends in no call, of any episode
                     if what == "an actor":
                         hosts._cluster.kill(host.process._actor)  # type: ignore[attr-defined]
                     else:

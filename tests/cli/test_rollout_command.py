@@ -129,6 +129,38 @@ def test_nothing_is_overwritten_and_nothing_else_is_continued(turncredit: Call, 
     assert file.read_bytes() == text
 
 
+@pytest.mark.parametrize("place", ["groups.rollout.json", "images", "images/01", "images/01/0.png"])
+def test_a_rollout_goes_on_through_no_link(turncredit: Call, file: Path, place: str) -> None:
+    """Record and images lie beside the file, and may be a stranger's; a link leads to what was there, or to nothing."""
+    path, outside = file.parent / place, file.parent / "outside"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        path.rename(outside)
+    path.symlink_to(outside)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])  # its writer was killed: to go on would mend it
+    content = outside.read_bytes() if outside.exists() else None
+    words = ("rollout", *WORDS, "--size", 5, "--output", file, "--resume")
+    one_sentence(turncredit(*words), f"{path} is a link", "remove it")
+    assert file.read_bytes() == whole[:-100]
+    assert (outside.read_bytes() if outside.exists() else None) == content
+    path.unlink()
+    if content is not None:
+        outside.rename(path)
+    assert turncredit(*words).code == 0
+
+
+def test_a_torn_file_is_not_mended_through_a_link(turncredit: Call, file: Path) -> None:
+    whole, outside = played(file), file.with_name("outside")
+    file.write_bytes(file.read_bytes()[:-100])
+    file.with_name(f".{file.name}").symlink_to(outside)
+    outside.write_text("mine")
+    said = turncredit("rollout", *WORDS, "--size", 4, "--output", file, "--resume")
+    assert said.code == 0, said.err
+    assert played(file) == whole
+    assert outside.read_text() == "mine"
+
+
 def test_a_player_that_always_ends_alike_gets_advice(turncredit: Call, tmp_path: Path) -> None:
     for player, advice in (("expert", "a harder level"), ("random", "an easier level")):
         words = (player, ENV, "lengths=[4]", "agent.max_turns=40" if player == "expert" else "agent.max_turns=2")

@@ -290,9 +290,23 @@ def test_of_calls_that_ran_at_a_time_any_may_have_ended_the_process() -> None:
     process = ConcurrentProcess(returns_act, threads=True, most=3)
     process.submit(0, None, "echo", 0).result(LONG)
     sleeping = [process.submit(lane, None, "sleep", 3600) for lane in (1, 1, 2)]
-    assert eventually(lambda: len(process._sent) == 3)
+    assert eventually(lambda: process._taken.value == 4)
     os.kill(process.pid, signal.SIGKILL)
     assert [call.exception(LONG).during for call in sleeping] == [None, False, None]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_call_that_the_process_never_took_has_not_ended_it(threads: bool) -> None:
+    """Nobody has noticed yet that the process is about to end, or has ended, and a call is sent to it."""
+    process = ConcurrentProcess(returns_act, threads=threads)
+    process.submit(0, None, "echo", 0).result(LONG)
+    os.kill(process.pid, signal.SIGSTOP)
+    call = process.submit(1, None, "echo", 1)
+    assert eventually(lambda: 2 in process._sent)
+    os.kill(process.pid, signal.SIGKILL)
+    error = call.exception(LONG)
+    assert isinstance(error, ProcessDied)
+    assert error.during is False
 
 
 def test_a_call_that_was_alone_with_the_process_has_ended_it(process: ConcurrentProcess) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import http.client
 import re
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from toys.report_runs import episode, turn, write_iteration, write_run
 
 from turncredit.agents.files.trajectory_files import TrajectoryWriter
+from turncredit.report.run_report import iterations
+from turncredit.report.run_report.heard_warnings import heard_warnings
 from turncredit.report.run_report.report_data import open_report
 from turncredit.report.run_report.server import LiveServer
 
@@ -150,10 +154,92 @@ def test_the_server_answers_its_own_machine_and_its_own_run_only(tmp_path: Path)
         thread.join()
 
 
-def test_absurd_numbers_are_answered_while_another_request_is_at_work(tmp_path: Path) -> None:
-    with served(write_run(tmp_path / "live", iterations=1)) as server, server._lock:
-        for path in ("turns/999999999", "9999:turns/0", "screens/999999999/0", f"turns/{'9' * 400}", "9999:tokens/1/1"):
-            connection = http.client.HTTPConnection("127.0.0.1", server._server.server_port, timeout=60)
-            connection.request("GET", f"/{path}")
-            assert connection.getresponse().status == 404, path
-            connection.close()
+def answer(server: LiveServer, path: str) -> tuple[int, bytes]:
+    """Status and content of a page of a live report."""
+    connection = http.client.HTTPConnection("127.0.0.1", server._server.server_port, timeout=60)
+    connection.request("GET", f"/{path}")
+    response = connection.getresponse()
+    result = response.status, response.read()
+    connection.close()
+    return result
+
+
+def test_a_slow_read_holds_up_no_other_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The episodes of iteration 1 are read for as long as the test wants, while all else is answered."""
+    begun, released, read = threading.Event(), threading.Event(), iterations.read
+    answers: list[tuple[int, bytes]] = []
+
+    def slow(file: Path, number: int) -> iterations.Iteration:
+        if number == 1:
+            begun.set()
+            assert released.wait(60)
+        return read(file, number)
+
+    with served(write_run(tmp_path / "live", iterations=2)) as server:
+        assert answer(server, "news?since=0")[0] == 200  # which reads all files once
+        monkeypatch.setattr(iterations, "read", slow)
+        reader = threading.Thread(target=lambda: answers.append(answer(server, "screens/1/0")))
+        reader.start()
+        try:
+            assert begun.wait(60)
+            for path in ("", "news?since=0", "news?since=1", "turns/2", "turns/2/0", "tokens/2/0", "screens/2/0"):
+                assert answer(server, path)[0] == 200, path
+            for path in ("turns/999999999", "9999:turns/0", "screens/999999999/0", f"turns/{'9' * 400}"):
+                assert answer(server, path)[0] == 404, path
+            assert not answers
+        finally:
+            released.set()
+            reader.join()
+        assert answers == [answer(server, "screens/1/0")]
+        assert answers[0][0] == 200
+
+
+def test_a_file_that_two_pages_want_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, read = open_report(write_run(tmp_path / "live", iterations=1)), iterations.read
+    begun, second, files = threading.Event(), threading.Event(), list[Path]()
+
+    def slow(file: Path, number: int) -> iterations.Iteration:
+        files.append(file)
+        begun.set()
+        assert second.wait(60)
+        return read(file, number)
+
+    monkeypatch.setattr(iterations, "read", slow)
+    results: list[iterations.Iteration] = []
+    readers = [threading.Thread(target=lambda: results.append(data.read(1))) for _ in range(2)]
+    readers[0].start()
+    assert begun.wait(60)
+    readers[1].start()
+    second.set()
+    for reader in readers:
+        reader.join()
+    assert len(files) == 1
+    assert results[0] is results[1]
+
+
+def test_threads_hear_their_own_warnings_and_leave_the_rest_as_it_was() -> None:
+    """Two blocks overlap, and the one that began first ends first."""
+    inside, ended = threading.Event(), threading.Event()
+    heard: dict[str, list[str]] = {}
+
+    def first() -> None:
+        with heard_warnings() as texts:
+            warnings.warn("one", stacklevel=1)
+            inside.set()
+            assert ended.wait(60)
+            warnings.warn("three", stacklevel=1)
+        heard["first"] = texts
+
+    before = warnings.showwarning, list(warnings.filters)
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert inside.wait(60)
+    with heard_warnings() as texts:
+        warnings.warn("two", stacklevel=1)
+        with heard_warnings() as inner:
+            warnings.warn("inner", stacklevel=1)
+        warnings.warn("two", stacklevel=1)
+    ended.set()
+    thread.join()
+    assert (texts, inner, heard["first"]) == (["two", "two"], ["inner"], ["one", "three"])
+    assert (warnings.showwarning, list(warnings.filters)) == before

@@ -22,55 +22,21 @@ import socket
 import threading
 import time
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Any, Final
 
 from turncredit.tools.sandbox.channel import write_all
 from turncredit.tools.sandbox.errors import BoxLost
 
-_LOOP: Final = r"""
-read -r me rest </proc/self/stat
-while read -r what pids; do
-  count=0
-  if [ "$what" = all ]; then
-    kill -9 -1
-    set -- /proc/[0-9]*
-    count=$(($# - 2))
-  else
-    kill -STOP -1
-    kept=" "
-    rows=
-    for place in /proc/[0-9]*; do
-      pid=${place#/proc/}
-      case $pid in 1|"$me") continue ;; esac
-      parent=
-      while read -r key value rest; do
-        [ "$key" = PPid: ] && parent=$value && break
-      done <"$place/status"
-      rows="$rows $pid:$parent"
-      named=no
-      case " $pids " in *" $pid "*) named=yes ;; esac
-      case $parent$what$named in 0othersyes|0orphansno) kept="$kept$pid " ;; esac
-    done
-    more=yes
-    while [ $more = yes ]; do
-      more=no
-      for row in $rows; do
-        case $kept in *" ${row%:*} "*) continue ;; esac
-        case $kept in *" ${row#*:} "*) kept="$kept${row%:*} "; more=yes ;; esac
-      done
-    done
-    for row in $rows; do
-      case $kept in *" ${row%:*} "*) ;; *) kill -9 "${row%:*}" && count=$((count + 1)) ;; esac
-    done
-    kill -CONT -1
-  fi
-  echo "$count"
-done
-"""
-COMMAND: Final = ["sh", "-c", f"({_LOOP}) 2>/dev/null; :"]  # the outer shell waits, and collects orphans
 PROCESSES: Final = 2
 _LONGEST_PAUSE: Final = 0.02
 _TIMEOUT: Final = 5.0  # seconds for one answer
+
+
+def command() -> list[str]:
+    """Return the command line of the first process; the shell loop is `container_init.sh`."""
+    loop = files("turncredit.tools.sandbox").joinpath("container_init.sh").read_text(encoding="ascii")
+    return ["sh", "-c", f"(\n{loop}) 2>/dev/null; :"]  # the outer shell waits, and collects orphans
 
 
 class ContainerInit:

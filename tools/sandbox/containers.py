@@ -23,12 +23,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
+from importlib.resources import files as files_of
 from pathlib import Path
 from typing import Any, Final
 
 from turncredit.tools.sandbox import container_init, files, rootfs, seccomp
 from turncredit.tools.sandbox.box import Box, stop_reason
-from turncredit.tools.sandbox.bwrap import WORK
 from turncredit.tools.sandbox.channel import Channel
 from turncredit.tools.sandbox.container_counters import ContainerCounters
 from turncredit.tools.sandbox.container_pool import ContainerPool
@@ -46,42 +46,19 @@ _LABEL: Final = "turncredit.sandbox"
 _NO_TERMINALS: Final = "ro,size=4k,nr_inodes=1"  # the machine has a few thousand for all
 _OWN_PROCESSES: Final = container_init.PROCESSES + 4  # of the container itself: with a run's shell and timeout
 _END: Final = 5.0  # seconds for killed programs to end, before everything in the container is killed
-_RUN: Final = 'ulimit -S -t {cpu}; ulimit -H -t {hard}; ulimit -v {memory}; timeout -s KILL {seconds} "$@"; exit $?'
-_NO_LINKS: Final = 'p=.; for n in "$@"; do p="$p/$n"; [ -L "$p" ] && exit 40; done; '
-_PUT: Final = (
-    'for last in "$@"; do :; done; d=.; for n in "$@"; do [ -L "$d" ] && exit 40; '
-    'if [ "$d" != . ] && [ ! -d "$d" ]; then mkdir "$d" || exit 41; fi; d="$d/$n"; done; '
-    '[ -d "$d" ] && exit 42; rm -f "$d"; cat >"$d" || exit 43'
-)
-_GET: Final = _NO_LINKS + '[ -e "$p" ] || exit 44; [ -f "$p" ] || exit 45; exec cat "$p"'
-_UNREADABLE: Final = r"\( -type d ! -perm -700 -o -type f ! -perm -400 \)"  # for tar
-_TAR: Final = "exec tar -c -f - -C /work ."
-_PACK: Final = f'[ -n "$(find /work {_UNREADABLE} 2>/dev/null)" ] || {_TAR}'
-_PRINT_MODE: Final = r"""printf "%s\0%s\0" "$(stat -c %a "$1")" "$1";"""
-_CHANGE_MODE: Final = 'chmod u+rwx "$1"'
-_MAKE_READABLE: Final = (  # all modes of files are printed before one changes, since a file may have several names
-    rf"find /work -type d ! -perm -700 -exec sh -c '{_PRINT_MODE} {_CHANGE_MODE}' sh {{}} \;; "
-    rf"find /work -type f ! -perm -400 -exec sh -c '{_PRINT_MODE}' sh {{}} \;; "
-    rf"find /work -type f ! -perm -400 -exec sh -c '{_CHANGE_MODE}' sh {{}} \;"
-)
-_SET_MODES: Final = "xargs -0 -n 2 chmod; :"  # errors are ignored: files may be gone by now
-_EMPTY: Final = (  # folders too deep for `rm` are moved up; every program takes a path of 15 names of 255 bytes
-    r"""empty() { n=0; while find "$1" -maxdepth 15 -type d -user 1000 ! -perm -700 -exec chmod u+rwx {} \;; """
-    'find "$1" -mindepth 1 -maxdepth 1 -user 1000 -exec rm -rf {} +; '
-    '[ -n "$(find "$1" -mindepth 1 -maxdepth 1 -user 1000)" ]; do '
-    "n=$((n + 1)); [ $n -le 500 ] || return 1; for deep in 150 15; do "
-    r"""find "$1" -mindepth $deep -maxdepth $deep -type d -exec sh -c 'mv "$1" "$0/.$2-$$"' "$1" {} $n \;; """
-    "done; done; return 0; } 2>/dev/null; "
-)
-_REPLACE_FILES: Final = (
-    f"chmod 700 /work; chmod 1777 /tmp; {_EMPTY}"
-    'empty /tmp && empty /dev/shm && for scratch in "$@"; do empty "$scratch" && touch "$scratch" || exit; done && '
-    "empty /work && touch /work /tmp && "
-    "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
-)
-_ALONE: Final = "kill -STOP -1 2>/dev/null; ({script}); code=$?; kill -CONT -1 2>/dev/null; exit $code"
 _OWN_TIMEOUT: Final = 30.0  # seconds for our own commands in the container
 _FILE_TIMEOUT: Final = 10.0  # seconds for writing or reading one file
+
+
+@cache
+def programs() -> str:
+    """Return the shell programs of `container.sh`, which run in a container."""
+    return files_of("turncredit.tools.sandbox").joinpath("container.sh").read_text(encoding="ascii")
+
+
+def _shell(name: str, *args: str | int) -> list[str]:
+    """Return the command line of a program of `container.sh`."""
+    return ["sh", "-c", programs(), "sh", name, *map(str, args)]
 
 
 def sdk() -> Any:
@@ -250,7 +227,7 @@ class DockerBox(Box):
         )
         created = self.api.create_container(
             image,
-            entrypoint=container_init.COMMAND,  # in place of what the image starts
+            entrypoint=container_init.command(),  # in place of what the image starts
             user="0:0",
             stdin_open=True,
             working_dir=self.folder,
@@ -325,8 +302,7 @@ class DockerBox(Box):
     def _wrapped(self, argv: list[str], seconds: float) -> list[str]:
         cpu = math.ceil(self.limits.cpu)
         memory = self.limits.memory // 1024
-        script = _RUN.format(cpu=cpu, hard=cpu + 1, memory=memory, seconds=math.ceil(seconds) + 1)
-        return ["sh", "-c", script, "sh", *argv]
+        return _shell("run", cpu, cpu + 1, memory, math.ceil(seconds) + 1, *argv)
 
     def _stop_reason(self, code: int, oom: bool, stderr: bytes, took: float) -> Stop:
         if code and oom:
@@ -350,11 +326,11 @@ class DockerBox(Box):
         command.finish()
         return command
 
-    def _script(self, script: str, args: list[str], path: str, stdin: bytes, most: int, seconds: float) -> bytes:
-        """Run one of our own scripts while all other processes in the container are stopped.
+    def _script(self, name: str, args: list[str], path: str, stdin: bytes, most: int, seconds: float) -> bytes:
+        """Run a program of `container.sh` while all other processes in the container are stopped.
 
         Args:
-            script: for `sh`.
+            name: name of the program.
             args: its arguments.
             path: for error messages.
             stdin: its input.
@@ -368,8 +344,7 @@ class DockerBox(Box):
             TreeChanged: it takes too long, or was killed; then all processes in the container are killed too.
             SnapshotError: it has more output.
         """
-        argv = ["sh", "-c", _ALONE.format(script=script), "sh", *args]
-        command = self._exec(argv, stdin, most, time.monotonic() + seconds)
+        command = self._exec(_shell("alone", name, *args), stdin, most, time.monotonic() + seconds)
         if command.stop == "output":
             raise SnapshotError(f"{path!r} in the box has more than {most:,} bytes")
         if command.stop is not None or command.code == 137:
@@ -386,11 +361,11 @@ class DockerBox(Box):
         return command.text(1)
 
     def _put(self, path: str, data: bytes) -> None:
-        self._script(_PUT, files.split_path(path), path, data, 1 << 16, _FILE_TIMEOUT)
+        self._script("put", files.split_path(path), path, data, 1 << 16, _FILE_TIMEOUT)
 
     def _get(self, path: str) -> bytes:
         try:
-            return self._script(_GET, files.split_path(path), path, b"", self.limits.file_size, _FILE_TIMEOUT)
+            return self._script("get", files.split_path(path), path, b"", self.limits.file_size, _FILE_TIMEOUT)
         except TreeChanged:
             raise
         except SnapshotError as error:
@@ -401,11 +376,11 @@ class DockerBox(Box):
         return replace(limits, entries=limits.entries - 1)  # the directory itself counts too
 
     def _snapshot(self) -> bytes:
-        raw, modes = self._tree_script(_PACK), {}
+        raw, modes = self._tree_script("archive_if_readable"), {}
         if not raw:  # some files cannot be read by their own user
             modes = self._make_readable()
             try:
-                raw = self._tree_script(_TAR)
+                raw = self._tree_script("archive")
             finally:
                 self._set_modes(sorted(modes.items(), reverse=True))  # the content of a directory before itself
         try:
@@ -417,7 +392,7 @@ class DockerBox(Box):
 
     def _make_readable(self) -> dict[str, int]:
         """Let the box's user read everything; return the previous mode of each path that was changed."""
-        words = os.fsdecode(self._tree_script(_MAKE_READABLE)).split("\0")[:-1]
+        words = os.fsdecode(self._tree_script("make_readable")).split("\0")[:-1]
         pairs = list(zip(words[1::2], words[::2], strict=False))
         if not all(mode.isascii() and mode.isdigit() and len(mode) <= 4 for _, mode in pairs):
             raise TreeChanged("cannot take a snapshot: the modes of the files are unreadable")
@@ -430,7 +405,7 @@ class DockerBox(Box):
     def _set_modes(self, modes: list[tuple[str, int]]) -> None:
         if modes:
             words = "".join(f"{mode:o}\0{self.folder}/{path}\0" for path, mode in modes)
-            self._tree_script(_SET_MODES, os.fsencode(words))
+            self._tree_script("set_modes", os.fsencode(words))
 
     def _restore(self, entries: list[FileEntry]) -> None:
         closed = [
@@ -440,14 +415,13 @@ class DockerBox(Box):
         ]
         opened = [replace(entry, mode=entry.mode | 0o700) if entry.kind == "folder" else entry for entry in entries]
         archive = write_archive(opened, tarfile.GNU_FORMAT, 1000)  # folders can be written to until all is there
-        self._tree_script(_REPLACE_FILES, archive, self.layout.scratch)
+        self._tree_script("replace_files", archive, self.layout.scratch)
         self._set_modes(closed)
 
-    def _tree_script(self, script: str, stdin: bytes = b"", args: Sequence[str] = ()) -> bytes:
+    def _tree_script(self, name: str, stdin: bytes = b"", args: Sequence[str] = ()) -> bytes:
         most = self.limits.disk + 2048 * self.limits.files + (1 << 20)  # content, headers, names
-        script = script.replace(WORK, self.folder)
         try:
-            return self._script(script, list(args), "the snapshot", stdin, most, _OWN_TIMEOUT)
+            return self._script(name, [self.folder, *args], "the snapshot", stdin, most, _OWN_TIMEOUT)
         except TreeChanged:
             raise
         except SnapshotError as error:
@@ -465,9 +439,9 @@ class DockerBox(Box):
 
     def _open_channel(self, argv: list[str]) -> Channel:
         cpu = math.ceil(self.limits.cpu)
-        script = f"echo $$; ulimit -S -t {cpu}; ulimit -H -t {cpu * 100}; ulimit -v {self.limits.memory // 1024}"
+        words = _shell("session", cpu, cpu * 100, self.limits.memory // 1024, *argv)
         with self._files_lock:
-            command = DockerExec(self.api, self.id, ["sh", "-c", f'{script}; exec "$@"', "sh", *argv], stdin=True)
+            command = DockerExec(self.api, self.id, words, stdin=True)
             channel = DockerChannel(command, self._end_session, self.counters.cpu)
             self._channels.append(channel)
         return channel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -54,7 +55,7 @@ def _members(products: Iterable[Product], entry: Callable[[Product], object]) ->
 
 
 def _write(path: Path, records: Iterable[str], brackets: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with beside.open("w", encoding="utf-8") as file:
             file.write(brackets[0])
