@@ -12,6 +12,7 @@
 #   make docs     the documentation site, in site/
 #   make release-check   build a release and try it, as a user gets it; nothing is uploaded
 #   make dist REPOSITORY=https://...   what goes to an index, in dist/
+#   make measures AT="HEAD~9 HEAD"   sizes, layout and language of the sources, by commit
 #   make bench    the benchmarks         GPU=1        let pip choose the version of torch
 
 PYTHON ?= python3
@@ -180,6 +181,10 @@ dist: install
 # Changes one place of the sources at a time, and counts how often the tests notice: make mutants PATHS=credit COUNT=200
 mutants: install
 	$(BIN)/python scripts/mutants.py $(or $(PATHS),--changed $(or $(BASE),HEAD~1)) --count $(or $(COUNT),20) --seed $(SEED)
+
+.PHONY: measures
+measures:
+	$(PYTHON) scripts/measures.py $(if $(AT),--at $(AT))
 
 bench: install
 	for script in household credit rollout merge; do $(BIN)/python benchmarks/$$script.py || exit 1; done
