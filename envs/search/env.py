@@ -26,6 +26,7 @@ from turncredit.envs.search.protocol import (
 )
 from turncredit.envs.search.questions import Question
 from turncredit.envs.search.reader_demonstrator import ReaderDemonstrator
+from turncredit.envs.search.retrieval_quality import recall
 from turncredit.envs.search.reward_rules import EpisodeRecord, make_rule
 from turncredit.envs.search.rewards import contains
 from turncredit.envs.search.search_engine import SearchEngine, SearchFailed
@@ -75,6 +76,10 @@ class SearchEnv(SavableEnv):
     observation ends with the question. A snapshot can be restored where questions, passages, format and reward are
     equal; the retry options may differ. With on_failure="raise", step() raises SearchFailed.
 
+    Every turn reports in `info["extras"]` which share of the question's `entities` its thoughts have named; its
+    `coverage`, the share of the gold passages that have been read, so that a right answer without them is known to be
+    a guess; and as `process` 1 if it read a gold passage for the first time, or answered when all were read, else 0.
+
     Args:
         source: questions, passages and retriever: `GeneratedQuestions(...)` or `QuestionFiles(...)`; None for generated
             questions. In run files, on the command line and for `gymnasium.make`, its fields are plain keys.
@@ -98,7 +103,7 @@ class SearchEnv(SavableEnv):
     """
 
     metadata = {"render_modes": ["ansi"], "agent": _agent}  # noqa: RUF012 (Gymnasium's attribute)
-    SNAPSHOT_FORMAT = ("Search", 1)
+    SNAPSHOT_FORMAT = ("Search", 2)
     EXAMPLE_ACTION = "<search> red lamp </search>"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"reader": ReaderDemonstrator}
     read_level = GeneratedQuestions.read_level
@@ -139,6 +144,7 @@ class SearchEnv(SavableEnv):
         self._engine: SearchEngine | None = None
         self._record = EpisodeRecord(_NO_QUESTION)
         self._seen: dict[str, str] = {}  # passage id -> title
+        self._process = 0.0
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without what can be derived from it: the reward rule and the search engine."""
@@ -199,6 +205,7 @@ class SearchEnv(SavableEnv):
         observation = self._opening(self._task.question)
         self._record = EpisodeRecord(self._task.question, start=observation)
         self._seen = {}
+        self._process = 0.0
         return observation
 
     def _opening(self, question: Question) -> str:
@@ -208,7 +215,10 @@ class SearchEnv(SavableEnv):
         record = self._record
         move = self._format.read(action)
         text = action if move is None else move.output
+        covered = self._coverage()
         observation, reward, valid = self._move(move, text)
+        forward = self._coverage() > covered if record.answer is None else covered == 1.0
+        self._process = float(valid and forward)
         record.formed = record.formed and valid
         record.texts += [text, observation]
         if record.answer is not None:
@@ -217,6 +227,10 @@ class SearchEnv(SavableEnv):
 
     def is_over(self) -> bool:
         return self._record.answer is not None
+
+    def _coverage(self) -> float:
+        """Return the share of the question's gold passages that the agent has read; 1 for a question without any."""
+        return recall(self.task.question, self._seen) if self.task.question.gold else 1.0
 
     def snapshot_arguments(self) -> dict[str, object]:
         reward, options = self._paid_by
@@ -233,12 +247,13 @@ class SearchEnv(SavableEnv):
         }
 
     def save_episode(self) -> dict[str, object]:
-        return {"played": record_to_json(self._record), "seen": self._seen}
+        return {"played": record_to_json(self._record), "seen": self._seen, "process": self._process}
 
     def load_episode(self, task: str, saved: Fields) -> None:
         loaded = self._source.get(task)
         record = record_from_json(saved.part("played"), loaded.question, self._opening(loaded.question))
         seen, engine = titles_of(saved, "seen"), self._patient(loaded.find)
+        self._process = saved.get("process", float)
         self._task, self._engine, self._record, self._seen = loaded, engine, record, seen
 
     def _patient(self, find: Callable[[str, int], Sequence[Passage]]) -> SearchEngine:
@@ -315,7 +330,7 @@ class SearchEnv(SavableEnv):
             "score": self._rule.score(record) if over else 0.0,
             "won": over and self._rule.right(record),
             "task_type": record.question.kind,
-            EXTRAS: {"entities": record.entity_share},
+            EXTRAS: {"entities": record.entity_share, "coverage": self._coverage(), "process": self._process},
         }
         if over:
             info["reward_parts"] = record.parts()

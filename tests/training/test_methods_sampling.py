@@ -268,11 +268,11 @@ GROUPS = {
     ],
     "XRPO": [asks(begun(), MoreEpisodes(4)), asks(after("1000", size=8), MoreEpisodes(1)), asks(after("0000", size=8))],
     "PODS": [keeps(after("100011"), 0, 1, 2, 4)],
-    "PROF": [keeps(scored("metric", (0.1, 0.9, 0.5, 0.2, 0.8, 0.4), "111000"), 1, 2, 3, 5)],
+    "PROF": [keeps(scored("process", (0.1, 0.9, 0.5, 0.2, 0.8, 0.4), "111000"), 1, 2, 3, 5)],
     "DaGRPO": [keeps(alike((-1.0,), (-1.0,), (-2.0,), outcomes="100"), 0, 2)],  # e^-1 - e^-2 = .23, and 0
     "RoRecomp": [keeps(alike((-1.0,), (-1.0,) * 3, (-1.0,), (-1.0,) * 3, outcomes="1100"), 0, 3)],
     "Dr. Kernel's rejection": [
-        keeps(scored("metric", (0.2, 0.5, 0.0), "110"), 1, 2)
+        keeps(scored("coverage", (0.2, 0.5, 0.0), "110"), 1, 2)
     ],  # below .3 never, from .4 on always
     "TTRL": [keeps(after("0101"), 0, 1)],
     "GHPO": [asks(after("0000"), MoreEpisodes(4, plan=0.25)), asks(after("0100"))],

@@ -68,6 +68,8 @@ SOURCES: dict[str, tuple[ColumnSource, ...]] = {
     "entities": (
         ColumnSource("environment", ('env.id="turncredit/Search-v0"',), "with the `entities` of its questions"),
     ),
+    "coverage": (ColumnSource("environment", ('env.id="turncredit/Search-v0"',), "the gold passages that were read"),),
+    "process": (ColumnSource("environment", ('env.id="turncredit/Search-v0"',), "turns that read gold passages"),),
     "keep": (ColumnSource("reward rule", ('sampling.rewards=["genrm_pairs"]',)),),
     **dict.fromkeys(("ref", "rollout", "entropy", "mean_logprob", "old_mean_logprob"), (_LEARNER,)),
     **dict.fromkeys(("outcome", "group"), (_LEARNER,)),

@@ -68,6 +68,7 @@ def unfilled(run: Run) -> str:
     of_groups = (
         f"the group rule {name!r} chooses members by the column {column!r}, which {run.env.id} does not report in "
         'info["extras"], and which annotators would fill too late; its option `score` names another one'
+        f"{choices([column])}"
         for name, column in missing_for_groups(run).items()
     )
     return "; ".join([*of_rewards, *of_groups])

@@ -49,6 +49,25 @@ def test_an_episode_reads_as_in_search_r1(files):
     assert env.plan() == []
 
 
+def test_each_turn_says_what_it_read_of_what_is_needed(files):
+    """q2 needs the passages a and b; topk = 1 reads one at a time."""
+    env = SearchEnv(QuestionFiles(*files), topk=1)
+    _, info = env.reset(options=Q2)
+    assert (info["extras"]["coverage"], info["extras"]["process"]) == (0.0, 0.0)
+    actions = ["<search>Red Lamp</search>", "<search>Red Lamp</search>", "nothing", "<search>Ada Marsh</search>"]
+    rows = []
+    for action in [*actions, "<answer>Oakford</answer>"]:
+        *_, info = env.step(action)
+        rows.append((info["extras"]["coverage"], info["extras"]["process"]))
+        copy = SearchEnv(QuestionFiles(*files), topk=1)
+        assert copy.restore(env.snapshot())[1]["extras"] == info["extras"]
+    assert rows == [(0.5, 1.0), (0.5, 0.0), (0.5, 0.0), (1.0, 1.0), (1.0, 1.0)]
+    env.reset(options=Q2)
+    *_, info = env.step("<answer>Oakford</answer>")
+    assert info["won"]
+    assert (info["extras"]["coverage"], info["extras"]["process"]) == (0.0, 0.0)  # a guess
+
+
 def test_a_wrong_answer_ends_the_episode_too(files):
     env = SearchEnv(QuestionFiles(*files))
     env.reset(options=Q2)

@@ -135,8 +135,7 @@ def test_passages_that_only_the_retriever_has_are_kept(tmp_path):
     with pytest.raises(BadSnapshot, match="retriever='Own', but this one has retriever='bm25'"):
         SearchEnv(GeneratedQuestions(level="tiny")).restore(
             pack(
-                "Search",
-                1,
+                *SearchEnv.SNAPSHOT_FORMAT,
                 {**SearchEnv(GeneratedQuestions(level="tiny")).snapshot_arguments(), "retriever": "Own"},
                 {},
             )
