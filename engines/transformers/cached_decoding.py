@@ -39,7 +39,6 @@ class CachedDecoder(Decoder):
         paged: bool,
         context: int,
         attention: str = "",
-        compile: bool = False,
         share: bool = True,
         capture: Capture | None = None,
         images: ImageTokens | None = None,
@@ -55,13 +54,12 @@ class CachedDecoder(Decoder):
             context: maximum number of tokens of a sequence.
             attention: the attention function; pages are read by "flash_attention_2" with the flash-attn package, and
                 otherwise by PyTorch's kernels.
-            compile: compile the model's passes.
             share: hold the full pages of a common prefix once, instead of a copy for each episode.
             capture: how passes are captured, if pages are read themselves; None: they are not.
             images: the images in the sequences, of a model that sees.
             rows: sequences that are sampled at once, at most.
         """
-        super().__init__(model, NAME if paged else attention, compile, images)
+        super().__init__(model, NAME if paged else attention, images)
         self.width, self.paged, self.flash = width, paged, attention == "flash_attention_2"
         self.context = context
         self._whole = width >= context
@@ -338,7 +336,7 @@ class CachedDecoder(Decoder):
         if self._last_only:
             inputs["logits_to_keep"] = last
         with attention_of(self.model, NAME, self._cache):
-            logits: torch.Tensor = self._call(use_cache=True, **inputs).logits[0]
+            logits: torch.Tensor = self.model(use_cache=True, **inputs).logits[0]
         return logits if self._last_only else logits.index_select(0, last)
 
     def _forward(self, ids: np.ndarray, positions: np.ndarray, access: DenseAccess | PagedAccess) -> torch.Tensor:
@@ -356,14 +354,14 @@ class CachedDecoder(Decoder):
         }
         if isinstance(access, PagedAccess):
             with attention_of(self.model, self._attention, self._cache):
-                return self._call(**inputs).logits[:, -1]  # type: ignore[no-any-return]
+                return self.model(**inputs).logits[:, -1]  # type: ignore[no-any-return]
         # Position p attends to columns j <= p. Padding has position 0 and attends to column 0: attending to nothing
         # would give 0 / 0.
         seen = torch.arange(access.length, device=device) <= position_ids[:, None, :, None]
         hidden = torch.full((), torch.finfo(self.model.dtype).min, dtype=self.model.dtype, device=device)
         mask = torch.where(seen, torch.zeros_like(hidden), hidden)
         with attention_of(self.model, self._attention):
-            return self._call(attention_mask=mask, **inputs).logits[:, -1]  # type: ignore[no-any-return]
+            return self.model(attention_mask=mask, **inputs).logits[:, -1]  # type: ignore[no-any-return]
 
     def _count(self, group: list[NewRow]) -> None:
         self._table.passes += 1

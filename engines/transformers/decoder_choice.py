@@ -39,7 +39,7 @@ FLASH_PAGE = 256
 ATTENTION = ("sdpa", "eager", "flash_attention_2")
 """Attention functions that a sampler can use."""
 
-OPTIONS = ("attention", "compile", "graphs")
+OPTIONS = ("attention", "graphs")
 """Options of the sampler in `SamplerSettings.options`."""
 
 
@@ -60,8 +60,6 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
     device = torch.device(auto if settings.device == "auto" else settings.device)
     attention = str(settings.options.get("attention", ""))
     check_attention(attention, device if here else None)
-    if here and settings.options.get("compile"):
-        check_compile(device)
 
 
 def check_attention(name: str, device: torch.device | None) -> None:
@@ -80,18 +78,6 @@ def check_attention(name: str, device: torch.device | None) -> None:
         raise SamplerError("flash_attention_2 needs the package flash-attn, which is not installed; use sdpa or eager")
 
 
-def check_compile(device: torch.device) -> None:
-    """Refuse to compile where it is not worth its time.
-
-    Raises:
-        SamplerError: the device is not CUDA, or the compiler's package is missing.
-    """
-    if device.type != "cuda":
-        raise SamplerError(f"compile needs a CUDA device, got {device}; leave it out")
-    if importlib.util.find_spec("triton") is None:
-        raise SamplerError("compile needs the package triton, which is not installed; leave compile out")
-
-
 def make_decoder(
     model: Any,
     *,
@@ -99,7 +85,6 @@ def make_decoder(
     context: int,
     memory: int,
     attention: str = "",
-    compile: bool = False,
     page: int | None = None,
     graphs: bool = True,
     images: ImageTokens | None = None,
@@ -112,20 +97,19 @@ def make_decoder(
         context: maximum number of tokens of a sequence.
         memory: bytes that the cache may take.
         attention: one of `ATTENTION`; "": the model's own.
-        compile: compile the model's passes.
         page: tokens in a page; None: the whole context if that is small enough, else `PAGE`.
-        graphs: on CUDA, replay passes as CUDA graphs, if the model allows it; compiled passes are not replayed.
+        graphs: on CUDA, replay passes as CUDA graphs, if the model allows it.
         images: the images in the sequences, of a model that sees.
     """
     attention = attention or str(getattr(model.config.get_text_config(), "_attn_implementation", ""))
     why = unsupported_reason(model.config, context, attention)
     if why is not None:
-        return UncachedDecoder(model, compile=compile, images=images), why
+        return UncachedDecoder(model, images=images), why
     # One page for each sequence is a dense view without copies; otherwise pages are read where they lie if possible.
     small = page is None and concurrency * context * cache_bytes(model) <= min(SMALL, memory)
     # Masks of windows differ between models, and flash attention takes none.
     needs_pages = attention == "flash_attention_2" or attention_window(model.config, context) is not None
-    capture = make_capture(model.device) if graphs and not compile else None  # which reads the pages themselves
+    capture = make_capture(model.device) if graphs else None  # which reads the pages themselves
     dense_first = small and capture is None
     choices = (
         [True] if needs_pages else [False] if attention == "eager" else [False, True] if dense_first else [True, False]
@@ -149,7 +133,6 @@ def make_decoder(
                 paged=paged,
                 context=context,
                 attention=attention,
-                compile=compile,
                 capture=None if eager else capture,
                 images=images,
                 rows=concurrency,
@@ -157,7 +140,7 @@ def make_decoder(
             decoder.eager_reason = eager
             return decoder, None
         reasons.append(why)
-    return UncachedDecoder(model, attention, compile, images), reasons[0]
+    return UncachedDecoder(model, attention, images), reasons[0]
 
 
 def cache_bytes(model: Any) -> int:

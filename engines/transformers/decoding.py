@@ -66,20 +66,16 @@ class Decoder:
     eager_reason: str | None = "it has no cache"
     """Why its passes are not replayed as CUDA graphs; None: they are."""
 
-    def __init__(
-        self, model: Any, attention: str = "", compile: bool = False, images: ImageTokens | None = None
-    ) -> None:
+    def __init__(self, model: Any, attention: str = "", images: ImageTokens | None = None) -> None:
         """Keep the model.
 
         Args:
             model: a transformers causal language model.
             attention: the attention function that it uses, as transformers knows it; "": its own.
-            compile: compile its passes with torch.compile.
             images: the images in the sequences, of a model that sees.
         """
         self.model, self.images = model, images
         self._attention = attention
-        self._call = torch.compile(model, dynamic=True) if compile else model
         self.counts = DecodingCounts()
         self.routers: Routers | None = None
         """Whose choices it records; None: it records none."""
@@ -142,11 +138,9 @@ class Decoder:
 class UncachedDecoder(Decoder):
     """Computes every sequence from its beginning; sequences of equal length share a pass, without padding or masks."""
 
-    def __init__(
-        self, model: Model, attention: str = "", compile: bool = False, images: ImageTokens | None = None
-    ) -> None:
+    def __init__(self, model: Model, attention: str = "", images: ImageTokens | None = None) -> None:
         """Keep the model; see `Decoder`."""
-        super().__init__(model, attention, compile, images)
+        super().__init__(model, attention, images)
         self._latest: dict[str, Tensor] = {}  # experts of the last pass of each episode, [tokens, layers, K]
 
     def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
@@ -159,7 +153,7 @@ class UncachedDecoder(Decoder):
         for indices in by_length.values():
             inputs = self._inputs([batch[index][1] for index in indices])
             with attention_of(self.model, self._attention), self.recording() as choices:
-                parts.append(self._call(**inputs, use_cache=False, **self._last_only).logits[:, -1])
+                parts.append(self.model(**inputs, use_cache=False, **self._last_only).logits[:, -1])
             if choices:
                 stacked = torch.stack(choices, dim=1)
                 chosen = stacked.view(len(indices), -1, *stacked.shape[1:])
@@ -176,7 +170,7 @@ class UncachedDecoder(Decoder):
             return False
         with attention_of(self.model, self._attention):
             typed, plain = (
-                self._call(**each, use_cache=False, **self._last_only).logits[:, -1]
+                self.model(**each, use_cache=False, **self._last_only).logits[:, -1]
                 for each in (inputs, inputs | types)
             )
         return not torch.equal(typed, plain)

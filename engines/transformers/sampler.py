@@ -33,7 +33,6 @@ from turncredit.engines.base import Completion, Request, Sampler, SamplerSetting
 from turncredit.engines.token_requests import check_prompt, check_sampling, end_tokens
 from turncredit.engines.transformers.decoder_choice import (
     check_attention,
-    check_compile,
     check_settings,
     default_memory,
     make_decoder,
@@ -84,7 +83,6 @@ class TransformersSampler(Sampler):
         kv_cache_gib: float = 0.0,
         dtype: str | torch.dtype = "",
         attention: str = "",
-        compile: bool = False,
         graphs: bool = True,
         experts: bool = False,
         version: int = 0,
@@ -104,7 +102,6 @@ class TransformersSampler(Sampler):
                 `turncredit.engines.transformers.decoder_choice.default_memory`.
             dtype: type that the model is computed in; "": its own. Log-probabilities are computed in float32.
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
-            compile: compile the model with torch.compile (CUDA only); the first passes then take minutes.
             graphs: on CUDA, replay passes as CUDA graphs if the model allows it; `eager_reason` says why it does not.
             experts: return with every completion the experts of a mixture that computed each token.
             version: version of the weights, returned with every completion.
@@ -123,8 +120,6 @@ class TransformersSampler(Sampler):
             raise SamplerError(f"kv_cache_gib must be >= 0, got {kv_cache_gib}")
         target, kind = torch.device(device), dtype_of(dtype) if dtype else model.dtype
         check_attention(attention, target)
-        if compile:
-            check_compile(target)
         elsewhere = target.type != model.device.type or target.index not in (None, model.device.index)
         if elsewhere or kind != model.dtype:
             model = copy_model(model, target, kind)
@@ -146,7 +141,6 @@ class TransformersSampler(Sampler):
             context=self.context,
             memory=self._memory,
             attention=attention,
-            compile=compile,
             graphs=graphs and not experts,
             images=self._images,
         )
@@ -253,7 +247,6 @@ class TransformersSampler(Sampler):
             kv_cache_gib=settings.kv_cache_gib,
             dtype=settings.dtype,
             attention=str(settings.options.get("attention", "")),
-            compile=bool(settings.options.get("compile", False)),
             graphs=bool(settings.options.get("graphs", True)),
             experts=settings.experts,
         )

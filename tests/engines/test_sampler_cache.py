@@ -397,8 +397,6 @@ def test_attention_that_cannot_be_used_is_refused():
         sampler_of(MODEL, attention="spda")
     with pytest.raises(SamplerError, match="needs a CUDA device, got cpu; use sdpa or eager"):
         sampler_of(MODEL, attention="flash_attention_2")
-    with pytest.raises(SamplerError, match="compile needs a CUDA device, got cpu"):
-        sampler_of(MODEL, compile=True)
     with pytest.raises(SamplerError, match="unknown option 'atention'"):
         TransformersSampler.from_settings(SamplerSettings(module=MODEL, options={"atention": "sdpa"}))
 

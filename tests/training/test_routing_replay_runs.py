@@ -98,7 +98,6 @@ def test_a_run_replays_the_experts_of_its_engine(base, tmp_path, kind, monkeypat
     ("overrides", "message"),
     [
         (['sampler={engine="openai",url="http://127.0.0.1:1/v1",options={tokens=true}}'], "'openai' does not record"),
-        (["sampler.options.compile=true"], "experts are not recorded in compiled passes"),
         (['policy.kernels="liger"'], 'policy.kernels = "liger" computes layers in which experts cannot be prescribed'),
     ],
 )

@@ -41,7 +41,6 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("sampler.engine=random",), "'random' is not a model"),
     (("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"'), "returns no token ids"),
     ((*SERVED, "train.routing_replay=true"), "sampler.engine 'openai' does not record the experts of tokens"),
-    (("train.routing_replay=true", "sampler.options.compile=true"), "leave out sampler.options.compile"),
     (("train.routing_replay=true", "policy.kernels=compile"), 'policy.kernels = "compile" computes layers'),
     (("train.routing_replay=true",), "policy.new makes a model without experts"),
     (("imitation.demonstrator=expret",), "did you mean 'expert'"),

@@ -246,10 +246,6 @@ RULES: tuple[Rule, ...] = (
         "sampler.engine {run.sampler.engine!r} does not record the experts of tokens; use transformers or vllm",
     ),
     _replaying(
-        lambda run: bool(run.sampler.options.get("compile")),
-        "experts are not recorded in compiled passes; leave out sampler.options.compile",
-    ),
-    _replaying(
         lambda run: run.policy.kernels != "plain",
         'policy.kernels = "{run.policy.kernels}" computes layers in which experts cannot be prescribed; use "plain"',
     ),
