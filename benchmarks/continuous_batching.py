@@ -38,10 +38,10 @@ from rich.table import Table
 
 from turncredit.agents.rollouts.env_pool import EnvPool
 from turncredit.agents.rollouts.rollout import rollout
-from turncredit.agents.samplers.base import Completion, Request, Sampler
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import Completion, Request, Sampler
+from turncredit.engines.transformers.sampler import TransformersSampler
 from turncredit.training.config.run import Run
-from turncredit.training.loaded_agent import LoadedAgent, load_agent
+from turncredit.training.engine.loaded_agent import LoadedAgent, load_agent
 
 DEMO: Final = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
 ALLOWED: Final = 1.1

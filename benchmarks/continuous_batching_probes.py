@@ -21,8 +21,8 @@ from decode import VIEW, NoText
 from library_engine import LibraryEngine
 from peft import LoraConfig, get_peft_model
 
-from turncredit.agents.samplers.base import AnswerStart, Completion, Request, Sampler
-from turncredit.agents.samplers.transformers.sampler import TransformersSampler
+from turncredit.engines.base import AnswerStart, Completion, Request, Sampler
+from turncredit.engines.transformers.sampler import TransformersSampler
 
 CLOSE = 1e-3
 """Nats within which log-probabilities count as equal; 16 bits are not tried."""

@@ -17,7 +17,7 @@ from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from turncredit.agents.errors import RequestFailed
 from turncredit.agents.models.weights import Weights
-from turncredit.agents.samplers.base import Completion, Request, Sampler
+from turncredit.engines.base import Completion, Request, Sampler
 
 # They warn of every default, and print the stack of every failed request.
 for logger in ("transformers", "ContinuousBatchingLogger"):
