@@ -87,8 +87,9 @@ _QWEN_3 = replace(
     tools=CONVERSATION, added=_QWEN, ends=("<|endoftext|>",), thought=TAGS,
 )  # fmt: skip
 _QWEN_35 = replace(
-    _QWEN_3, family="Qwen 3.5, 4B and larger", model="Qwen/Qwen3.5-9B", tail=f"{_IM_TAIL}<think>\n", opened=True
-)
+    _QWEN_3, family="Qwen 3.5, 4B and larger", model="Qwen/Qwen3.5-9B", tail=f"{_IM_TAIL}<think>\n", opened=True,
+    form="qwen-xml",
+)  # fmt: skip
 _BAR, _LOW = "\uff5c", "\u2581"  # which DeepSeek writes in the names of its tokens
 _ASSISTANT, _SENTENCE = f"<{_BAR}Assistant{_BAR}>", f"<{_BAR}end{_LOW}of{_LOW}sentence{_BAR}>"
 _DEEPSEEK = ChatFamily(
@@ -102,11 +103,11 @@ _GLM = ChatFamily(
 )  # fmt: skip
 _GLM_45 = replace(
     _GLM, family="GLM 4.5, GLM 4.6", model="zai-org/GLM-4.6", answer="<|assistant|>\n<think></think>\nlook",
-    mode=KEEP_HISTORY, added=_QWEN, thought=TAGS,
+    mode=KEEP_HISTORY, added=_QWEN, thought=TAGS, form="glm",
 )  # fmt: skip
 _GLM_47 = replace(
     _GLM_45, family="GLM 4.7", model="zai-org/GLM-4.7", tail="<|assistant|><think>", answer="<|assistant|></think>look",
-    opened=True,
+    opened=True, form="glm-4.7",
 )  # fmt: skip
 _GEMMA_TAIL = "<end_of_turn>\n<start_of_turn>model\n"
 _GEMMA = ChatFamily(
@@ -142,7 +143,7 @@ _KIMI = ChatFamily(
     tools=CONVERSATION, calls=True, eos="[EOS]", ends=("<|im_end|>",),
     special=("<|im_end|>", "<|im_user|>", "<|im_assistant|>",
     "<|im_system|>", "<|im_middle|>", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
-    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
+    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"), form="kimi",
 )  # fmt: skip
 _COMMAND_TAIL = "<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"
 _COMMAND = ChatFamily(
@@ -194,7 +195,8 @@ FAMILIES: Final[dict[str, ChatFamily]] = {
         options={"preserve_thinking": True},
     ),
     "qwq": replace(
-        _QWEN_35, family="QwQ", model="Qwen/QwQ-32B", answer=f"{_IM_TAIL}look<|im_end|>\n", tools=KEEP_HISTORY
+        _QWEN_35, family="QwQ", model="Qwen/QwQ-32B", answer=f"{_IM_TAIL}look<|im_end|>\n", tools=KEEP_HISTORY,
+        form="hermes",
     ),
     "deepseek_v3": _DEEPSEEK,
     "deepseek_r1": replace(
@@ -269,7 +271,7 @@ FAMILIES: Final[dict[str, ChatFamily]] = {
     "minimax_m2": ChatFamily(
         "MiniMax M2", "MiniMaxAI/MiniMax-M2", "[e~[", f"{_MINIMAX_TAIL}<think>\n", f"{_MINIMAX_TAIL}look[e~[\n",
         mode=KEEP_HISTORY, tools=CONVERSATION, eos="[e~[", special=("]~!b[", "]~b]"), added=TAGS, thought=TAGS,
-        opened=True, calls=True,
+        opened=True, calls=True, form="minimax",
     ),
     "kimi_k2": _KIMI,
     "kimi_k2_thinking": replace(

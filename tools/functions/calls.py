@@ -14,6 +14,7 @@ __all__ = [
     "ParsedCalls",
     "Problem",
     "ToolResult",
+    "ends_within",
     "is_json",
     "parse_json",
     "to_json",
@@ -88,6 +89,16 @@ def without_fence(text: str) -> str:
     '{"city": "Rome"}'
     """
     return _FENCE.sub(r"\1", text)
+
+
+def ends_within(text: str, tag: str) -> bool:
+    """Return whether a text was cut within a tag.
+
+    >>> ends_within("yes <tool_", "<tool_call>"), ends_within("yes <tool_call>", "<tool_call>")
+    (True, False)
+    """
+    start = text.rfind(tag[0], max(0, len(text) - len(tag) + 1))
+    return start >= 0 and tag.startswith(text[start:])
 
 
 def parse_json(text: str) -> Any:

@@ -16,7 +16,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turncredit.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible, without_fence
+from turncredit.tools.functions.calls import (
+    Call,
+    ParsedCalls,
+    ToolResult,
+    ends_within,
+    parse_json,
+    to_json,
+    visible,
+    without_fence,
+)
 from turncredit.tools.functions.errors import BadCall
 from turncredit.tools.functions.tool import Tool
 
@@ -53,7 +62,7 @@ def parse_hermes(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
         return ParsedCalls((), f"found no {_OPEN}; write a call as {_HERMES}")
     calls: list[Call] = []
     for number, piece in enumerate(pieces, start=1):
-        body, closed, _ = piece.partition(_CLOSE)
+        body, closed, after = piece.partition(_CLOSE)
         where = f"call {number}: " if len(pieces) > 1 else ""
         if not closed and number < len(pieces):
             return ParsedCalls((), f"{where}{_CLOSE} is missing")
@@ -61,6 +70,8 @@ def parse_hermes(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
             calls.append(_call(_parsed(body, "the call"), f"call_{number}"))
         except _InvalidCall as error:
             return ParsedCalls((), f"{where}{error}")
+    if ends_within(after, _OPEN):
+        return ParsedCalls((), f"call {len(calls) + 1}: the text ends within {_OPEN}")
     return ParsedCalls(tuple(calls))
 
 
