@@ -49,7 +49,8 @@ class ChatFamily:
         opened: whether the prompt opens the thought.
         form: format in which it teaches calls, where we have that, or a stand-in.
         calls: whether calls stand in fields of a message: results need them or name them, or thoughts stay only there.
-        compared: whether the published template, as trl 1.x has it, was seen to give what this row says.
+        compared: whether the published template, as trl 1.16 has it, was seen to give what this row says: tail, answer,
+            mode, tools unless they are among `_UNTRIED`, system, and form where calls stand in fields.
     """
 
     family: str
@@ -231,6 +232,10 @@ FAMILIES: Final[dict[str, ChatFamily]] = {
         _GEMMA_4, family="Gemma 4, 31B", model="google/gemma-4-31B-it", thought=None,
         tail="<turn|>\n<|turn>model\n<|channel>thought\n<channel|>",
     ),
+    "gemma4_large_thinking": replace(
+        _GEMMA_4, family="Gemma 4, 31B", model="google/gemma-4-31B-it", template="gemma4_large",
+        options={"enable_thinking": True},
+    ),
     "llama2": ChatFamily(
         "Llama 2", "meta-llama/Llama-2-7b-chat-hf", "</s>", " [/INST]", " [/INST] look </s>", bos="<s>", eos="</s>"
     ),
@@ -349,12 +354,15 @@ FAMILIES: Final[dict[str, ChatFamily]] = {
 """Name of a row -> what is known of it; a row without a file's name has a file of its own name."""
 
 _COMPARED = (
-    "command_a", "command_r", "deepseek_r1", "gemma2", "gemma3", "glm45", "gptoss", "llama3", "llama31", "nemotron3",
-    "phi3", "qwen25", "qwen3", "qwen35", "qwen35_small", "qwen36", "qwen3_training",
+    "command_a", "command_r", "deepseek_r1", "gemma2", "gemma3", "gemma4", "glm45", "gptoss", "llama3", "llama31",
+    "nemotron3", "nemotron3_keeping", "phi3", "qwen25", "qwen3", "qwen3_off", "qwen3_training", "qwen35",
+    "qwen35_small", "qwen36", "qwen36_preserve",
 )  # fmt: skip
 for _name in _COMPARED:
     FAMILIES[_name] = replace(FAMILIES[_name], compared=True)
-_UNTRIED: Final = ("command_a", "command_r", "command_r7b", "exaone4", "gemma4", "gemma4_large")
+_UNTRIED: Final = (
+    "command_a", "command_r", "command_r7b", "exaone4", "gemma4", "gemma4_large", "gemma4_large_thinking",
+)  # fmt: skip
 """Rows whose stand-in has no tools although the published template describes some."""
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "models.md"

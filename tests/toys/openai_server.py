@@ -63,7 +63,7 @@ def chat_model(context: int) -> tuple[Any, Any]:
 
 
 class ToyServer:
-    """The server; `faults` are used up before it answers requests for samples, `script` replaces the samples of the model."""
+    """The server; `faults` are used up before it samples, `script` replaces the samples of the model."""
 
     def __init__(self, module: Any, tokenizer: Any, *, context: int = 128, key: str = "", processed: bool = True):
         self.module, self.tokenizer, self.context, self.key = module, tokenizer, context, key

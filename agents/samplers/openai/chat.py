@@ -42,6 +42,8 @@ from turncredit.agents.samplers.seeds import request_seed
 
 __all__ = ["OpenAIChat"]
 
+_TEMPLATE = ("chat_template", "chat_template_kwargs")
+"""Fields of a request that change the prompt."""
 _EARLIER = "messages."
 """Prefix of the fields of earlier messages in the option `omit`."""
 
@@ -109,7 +111,7 @@ class OpenAIChat(ServedModel):
         if self._official or self.options.api != "chat":
             return None
         sent = self._sent({})
-        arguments = {name: sent[name] for name in ("chat_template", "chat_template_kwargs") if name in sent}
+        arguments: JsonObject = {name: sent[name] for name in _TEMPLATE if name in sent}
         return await prompt_opens_thought(self._client, await self._name(), arguments)
 
     async def _asked(self, body: JsonObject) -> JsonObject:
