@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 __all__ = [
     "PROBLEMS",
     "Call",
+    "InvalidCall",
     "ParsedCalls",
     "Problem",
     "ToolResult",
@@ -71,6 +72,10 @@ class ParsedCalls:
 
     calls: tuple[Call, ...]
     error: str = ""
+
+
+class InvalidCall(Exception):
+    """A text that is not a call, within a parser; the message says why, and becomes the error of `ParsedCalls`."""
 
 
 def visible(text: str) -> str:

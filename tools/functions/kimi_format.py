@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turncredit.tools.functions.calls import Call, ParsedCalls, ends_within, parse_json, visible
+from turncredit.tools.functions.calls import Call, InvalidCall, ParsedCalls, ends_within, parse_json, visible
 from turncredit.tools.functions.errors import BadCall
 from turncredit.tools.functions.template_formats import escaped_json, listed_schemas
 from turncredit.tools.functions.tool import Tool
@@ -26,10 +26,6 @@ _FORM: Final = f"{_BEGIN}{_CALL}functions.NAME:0{_ARGUMENTS}{{...}}{_CALL_END}{_
 _ID: Final = re.compile(r"functions\.([\w.:/-]+):\d+")
 
 
-class _InvalidCall(Exception):
-    """A text that is not a call; the message says why."""
-
-
 def parse_kimi(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
     """Return the calls in sections, or why there are none; text around sections is ignored."""
     _, *sections = visible(text).split(_BEGIN)
@@ -38,16 +34,16 @@ def parse_kimi(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
         for section in sections:
             body, closed, _ = section.partition(_END)
             if not closed:
-                raise _InvalidCall(f"{_END} is missing")
-            *written, rest = body.split(_CALL_END)
-            if rest.strip() or not written:
-                raise _InvalidCall(f"{_CALL_END} is missing")
-            for piece in written:
+                raise InvalidCall(f"{_END} is missing")
+            *pieces, ending = body.split(_CALL_END)
+            if ending.strip() or not pieces:
+                raise InvalidCall(f"{_CALL_END} is missing")
+            for piece in pieces:
                 name, arguments = _call(piece)
                 calls.append(Call(name, arguments, f"call_{len(calls) + 1}"))
         if calls and ends_within(sections[-1], _BEGIN):
-            raise _InvalidCall(f"the text ends within {_BEGIN}")
-    except _InvalidCall as error:
+            raise InvalidCall(f"the text ends within {_BEGIN}")
+    except InvalidCall as error:
         where = f"call {len(calls) + 1}: " if calls else ""
         return ParsedCalls((), f"{where}{error}; write calls as {_FORM}")
     return ParsedCalls(tuple(calls), "" if calls else f"found no {_BEGIN}; write calls as {_FORM}")
@@ -58,16 +54,16 @@ def _call(piece: str) -> tuple[str, Mapping[str, object]]:
     begun, _, body = piece.strip().partition(_CALL)
     header, separator, arguments = body.partition(_ARGUMENTS)
     if begun or not separator:
-        raise _InvalidCall(f"a call must begin with {_CALL}functions.NAME:0{_ARGUMENTS}")
+        raise InvalidCall(f"a call must begin with {_CALL}functions.NAME:0{_ARGUMENTS}")
     id = _ID.fullmatch(header.strip())
     if id is None:
-        raise _InvalidCall(f"the id of a call must be functions.NAME:0, got {header.strip()[:80]!r}")
+        raise InvalidCall(f"the id of a call must be functions.NAME:0, got {header.strip()[:80]!r}")
     try:
         decoded = parse_json(arguments)
     except ValueError as error:
-        raise _InvalidCall(f"the arguments of {id[1]!r} are not valid JSON: {error}") from error
+        raise InvalidCall(f"the arguments of {id[1]!r} are not valid JSON: {error}") from error
     if not isinstance(decoded, Mapping):
-        raise _InvalidCall(f'the arguments of {id[1]!r} must be an object, {{"name of an argument": value}}')
+        raise InvalidCall(f'the arguments of {id[1]!r} must be an object, {{"name of an argument": value}}')
     return id[1], decoded
 
 

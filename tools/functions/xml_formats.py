@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from turncredit.tools.functions.calls import Call, ParsedCalls, ends_within, parse_json, to_json, visible
+from turncredit.tools.functions.calls import Call, InvalidCall, ParsedCalls, ends_within, parse_json, to_json, visible
 from turncredit.tools.functions.errors import BadCall
 from turncredit.tools.functions.template_formats import listed_schemas
 from turncredit.tools.functions.tool import Tool
@@ -33,10 +33,6 @@ from turncredit.tools.functions.typed_values import argument_schema, read_value,
 __all__ = ["GLM", "GLM_47", "MINIMAX", "QWEN_XML", "XmlFormat"]
 
 _TAG_LIKE: Final = re.compile(r"<(?=[/\w|])")
-
-
-class _InvalidCall(Exception):
-    """A text that is not a call; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class XmlFormat:
                     calls.append(Call(name, arguments, f"call_{number}"))
                     number += 1
                 at = self._end(shown, at)
-            except _InvalidCall as error:
+            except InvalidCall as error:
                 where = f"call {number}: " if number > begun or begun > 1 else ""
                 return ParsedCalls((), f"{where}{error}; {how}")
         if calls and ends_within(shown[at:], self.block[0]):
@@ -96,8 +92,8 @@ class XmlFormat:
         opening, closing = self.block
         groups = [self.gap.join(bodies)] if self.several else bodies
         text = self.gap.join(f"{opening}{self._lead()}{group}{self.gap}{closing}" for group in groups)
-        wanted = [(call.name, parse_json(to_json(dict(call.arguments)))) for call in calls]
-        if [(call.name, call.arguments) for call in self.parse(text, tools).calls] != wanted:
+        expected = [(call.name, parse_json(to_json(dict(call.arguments)))) for call in calls]
+        if [(call.name, call.arguments) for call in self.parse(text, tools).calls] != expected:
             raise BadCall(
                 f"the format {self.name} cannot write these calls: a name or a value contains one of its tags, or a "
                 "value has another type than its argument; use another format, such as hermes"
@@ -142,16 +138,16 @@ class XmlFormat:
         """Return name and arguments of the call that begins at a place, and its end."""
         match = _pattern(self.call[0]).match(text, at)
         if match is None:
-            raise _InvalidCall(f"{self.call[0].format('NAME')} must follow {self.block[0]}")
+            raise InvalidCall(f"{self.call[0].format('NAME')} must follow {self.block[0]}")
         name, arguments, at = match[1], dict[str, object](), match.end()
         while argument := _pattern(self.argument[0]).match(text, at):
             key = argument[1]
             end = text.find(self.argument[1], argument.end())
             value = text[argument.end() : end]
             if end < 0 or self.argument[0].partition("{}")[0] in value:
-                raise _InvalidCall(f"the argument {key!r} of {name!r} is not closed by {self.argument[1]}")
+                raise InvalidCall(f"the argument {key!r} of {name!r} is not closed by {self.argument[1]}")
             if key in arguments:
-                raise _InvalidCall(f"the argument {key!r} of {name!r} occurs twice")
+                raise InvalidCall(f"the argument {key!r} of {name!r} occurs twice")
             if self.padding:
                 value = value.removeprefix(self.padding).removesuffix(self.padding)
             arguments[key] = read_value(value, argument_schema(tools.get(name), key, {}))
@@ -161,7 +157,7 @@ class XmlFormat:
         if not text.startswith(closing, end):
             more = text.find(closing, end) >= 0
             problem = "contains text outside of its arguments" if more else f"is not closed by {closing}"
-            raise _InvalidCall(f"the call of {name!r} {problem}")
+            raise InvalidCall(f"the call of {name!r} {problem}")
         return name, arguments, end + len(self.call[1])
 
     def _end(self, text: str, at: int) -> int:
@@ -171,7 +167,7 @@ class XmlFormat:
             return end + len(self.block[1])
         if end == len(text) and not self.closed:
             return end
-        raise _InvalidCall(f"{self.block[1]} is missing")
+        raise InvalidCall(f"{self.block[1]} is missing")
 
 
 @cache
