@@ -55,11 +55,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         state: returns data that determine everything that can follow, given the world; None for the calls so far.
         plan: returns the calls that solve the task from the current state, including `answer`, given the world; None if
             there is no plan.
-        form: format of calls: "tags", "hermes", "openai", "llama", "mistral" or "harmony"; None: "hermes" if native,
-            else "tags".
+        form: format of calls, one of `turncredit.tools.functions.CALL_FORMATS`; None: "hermes" if native, else "tags".
         native: whether the chat template of the model describes the tools, so that the first observation is the task
             alone, ``info["tools"]`` has the schemas after a reset, and results are plain text; ``info["results"]`` has
-            them one by one, in every format. The format is then the one that the template teaches ("hermes" for Qwen
+            them one by one, in every format. The format is then the one that the template teaches ("hermes" for Qwen 3
             and for models behind an API), and ``agent.chat`` has ``tools = true``.
         finish: name of the tool that ends the episode.
         seconds: time limit of a call of a function; None for no limit, with calls in the environment's thread.

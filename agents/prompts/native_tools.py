@@ -9,8 +9,12 @@ from turncredit.agents.json_types import JsonObject
 from turncredit.envs import agent_defaults, make
 from turncredit.envs.agent_defaults import TOOL_FORMAT
 from turncredit.envs.info import TOOLS
+from turncredit.tools.functions import CALL_FORMATS
 
 __all__ = ["chat_with_tools"]
+
+_TAUGHT = [name for name in CALL_FORMATS if name not in ("tags", "openai")]
+"""Formats of calls that chat templates teach."""
 
 
 def chat_with_tools(chat: bool | JsonObject, env_id: str, kwargs: JsonObject) -> bool | JsonObject:
@@ -39,7 +43,6 @@ def chat_with_tools(chat: bool | JsonObject, env_id: str, kwargs: JsonObject) ->
     if agent_defaults(env_id, **kwargs).get(TOOL_FORMAT) == "tags":
         raise PromptError(
             f'agent.chat has tools = true, but {env_id} reads calls in the format "tags", which no chat template '
-            "teaches; make it with the form of the model's template: hermes (Qwen as well), llama, mistral, "
-            "or harmony (gpt-oss)"
+            f"teaches; make it with the form of the model's template: {', '.join(_TAUGHT)}"
         )
     return {**chat, "tools": list(info[TOOLS])}

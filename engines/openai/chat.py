@@ -5,6 +5,9 @@ be trained on as its own samples; `turncredit.engines.openai.tokens` does that w
 
 Servers remove stop strings from the text. One that says which it was (vLLM and SGLang do) gets it appended, so that the
 parser reads what the model wrote. The message of an answer is sent back with the next prompt as it came.
+
+Of a server that does not set reasoning apart, `turncredit.agents.samplers.openai.opened_thoughts` tells thoughts from
+answers.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ from turncredit.engines.openai.messages import (
     text_with_calls,
     with_data_urls,
 )
-from turncredit.engines.openai.options import OpenAIOptions
-from turncredit.engines.openai.responses import (
+from turncredit.agents.samplers.openai.opened_thoughts import OpenedThoughts, prompt_opens_thought
+from turncredit.agents.samplers.openai.options import OpenAIOptions
+from turncredit.agents.samplers.openai.responses import (
     chat_answer,
     cut_at_stop,
     response_failure_in,
@@ -38,6 +42,8 @@ from turncredit.engines.seeds import request_seed
 
 __all__ = ["OpenAIChat"]
 
+_TEMPLATE = ("chat_template", "chat_template_kwargs")
+"""Fields of a request that change the prompt."""
 _EARLIER = "messages."
 """Prefix of the fields of earlier messages in the option `omit`."""
 
@@ -51,6 +57,7 @@ class OpenAIChat(ServedModel):
         self.images = options.images
         # OpenAI's newer models refuse max_tokens; other servers do not all know its successor.
         self._official = urlsplit(self.url).hostname == urlsplit(DEFAULT_URL).hostname
+        self._thoughts = OpenedThoughts(options.opens_thought, self._opens_thought, self.url)
         self._limit = options.limit or ("max_completion_tokens" if self._official else "max_tokens")
 
     async def use(self, weights: Weights, version: int) -> None:
@@ -81,17 +88,31 @@ class OpenAIChat(ServedModel):
         if stop and not content.endswith(stop):
             content += stop
             message |= {"content": content} if isinstance(message.get("content"), str) else {}
-        text = text_with_calls(content, reply.calls, self.options.tool_format) if reply.calls else content
+        reasoning, text, finish = reply.reasoning, content, reply.finish
+        if reply.calls:
+            text = text_with_calls(content, reply.calls, self.options.tool_format)
+        elif not reasoning.strip() and finish in ("stop", "length"):
+            cut = finish == "length" or bool(stop or request.stop)
+            reasoning, text = await self._thoughts.read(content, cut=cut)
+            finish = finish if text.strip() or finish == "length" else "empty"
         return Completion(
             (),
             (),
             text or reply.refusal,
             self.version,
-            reply.finish,
+            finish,
             self._counts(answer.get("usage")),
-            reasoning=reply.reasoning,
+            reasoning=reasoning,
             message=message or None,
         )
+
+    async def _opens_thought(self) -> bool | None:
+        """Return whether the server's prompts end within a thought; None if it does not tell."""
+        if self._official or self.options.api != "chat":
+            return None
+        sent = self._sent({})
+        arguments: JsonObject = {name: sent[name] for name in _TEMPLATE if name in sent}
+        return await prompt_opens_thought(self._client, await self._name(), arguments)
 
     async def _asked(self, body: JsonObject) -> JsonObject:
         """Return the answer of /chat/completions to a request, or that of /responses in the same form."""

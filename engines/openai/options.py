@@ -52,6 +52,8 @@ class OpenAIOptions(BaseModel):
     """Native tool calls: the function schemas, as in the OpenAI API, or true for those of the environment."""
     tool_format: Literal["hermes", "openai"] = "hermes"
     """The environment's format of calls, into which native tool calls are turned."""
+    opens_thought: bool | None = None
+    """Whether the server's prompts end with an opened thought that it does not set apart; None: as it turns out."""
     images: bool = True
     """Whether images of observations are sent; False: environments that return images are refused."""
     limit: Literal["", "max_tokens", "max_completion_tokens"] = ""

@@ -61,8 +61,7 @@ class DeskEnv(SavableEnv):
         user: name of the simulated user: a quality of the scripted one ("perfect", "forgetful", "confused",
             "impatient", "adversarial", "mixed"), or another one of `turncredit.envs.desk.users.USERS`.
         user_options: options of the user, such as {"spare": 0}.
-        form: format of calls: "tags", "hermes", "openai", "llama", "mistral" or "harmony"; None: "hermes" if native,
-            else "tags".
+        form: format of calls, one of `turncredit.tools.functions.CALL_FORMATS`; None: "hermes" if native, else "tags".
         native: whether the chat template of the model describes the tools (see `ToolEnv`); a text without a call then
             is a message to the user.
         render_mode: None or "ansi".

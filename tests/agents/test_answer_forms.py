@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("torch")
 
-from toys.chat_families import FAMILIES
+from toys.chat_families import CONVERSATION, FAMILIES
 from toys.chat_tokenizers import made
 from toys.corridor import Corridor
 from toys.fixed_answers import sampler_of
@@ -24,6 +24,7 @@ from turncredit.agents.prompts.templates import PLAIN
 from turncredit.agents.rollouts.rollout import rollout
 from turncredit.engines.scripted import Scripted
 from turncredit.envs.toolenv import ToolEnv
+from turncredit.tools.functions import Call, call_format
 from turncredit.training.learner.policy import build_tokenizer
 
 ROOMS = ["You are in room 1.", "It is room 2, with a lamp."]
@@ -168,13 +169,16 @@ def played(name: str, text: str) -> tuple[list[str], Any]:
     return env.deleted, group.trajectories[0].turns[0]
 
 
+DELETE = "<tool_call>\n<function=delete>\n<parameter=name>\na\n</parameter>\n</function>\n</tool_call>"
+
+
 @pytest.mark.parametrize(
     ("name", "thought", "call"),
     [
         (
             "qwen35",
-            'I call <tool_call>{"name": "delete", "arguments": {"name": "a"}}</tool_call> but the task says no, I',
-            '\n</think>\n\n<tool_call>{"name": "delete", "arguments": {"name": "a"}}</tool_call>',
+            f"I call {DELETE} but the task says no, I",
+            f"\n</think>\n\n{DELETE}",
         ),
         (
             "gptoss",
@@ -188,6 +192,20 @@ def test_a_call_in_a_thought_that_was_cut_is_not_made(name: str, thought: str, c
     assert (deleted, turn.action, turn.valid) == ([], None, False)
     deleted, turn = played(name, thought + call)
     assert (deleted, turn.valid) == (["a"], True)
+
+
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.tools == CONVERSATION])
+def test_a_call_that_a_family_samples_is_made(name: str) -> None:
+    """In the family's own form, after what closes its thought; and not if it was cut."""
+    family = FAMILIES[name]
+    call = call_format(family.form).write([Call("delete", {"name": "Grüße\n  b"})], [])
+    if family.form == "harmony":
+        call = f"<|start|>assistant {call}"
+    lead = "I see.</think>" if family.opened else ""
+    deleted, turn = played(name, f"{lead}{call}")
+    assert (deleted, turn.valid) == (["Grüße\n  b"], True)
+    deleted, turn = played(name, f"{lead}{call[: call.index('b')]}")
+    assert (deleted, turn.valid) == ([], False)
 
 
 def test_a_template_that_shows_no_end_needs_a_stop_string() -> None:

@@ -158,6 +158,10 @@ def shown(tokenizer: Any, family: ChatFamily, answer: dict[str, Any]) -> bool:
     return True
 
 
+IN_THE_TEXT = {"hermes", "llama", "mistral"}
+"""Forms whose stand-ins do not write calls in fields of a message."""
+
+
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.tools and name != "qwq"])
 def test_calls_are_taught_as_the_template_writes_them(plain: Any, name: str) -> None:
     family, tokenizer = FAMILIES[name], made(plain, name)
@@ -165,9 +169,14 @@ def test_calls_are_taught_as_the_template_writes_them(plain: Any, name: str) -> 
     text = call_format(family.form).write([Call("find", {"name": "Ada"})], [])
     answer: dict[str, Any] = {"role": "assistant", "content": text}
     said = text
-    if family.form == "harmony":
-        answer = {"role": "assistant", "tool_calls": [{"function": {"name": "find", "arguments": {"name": "Ada"}}}]}
-        said = json.dumps({"name": "Ada"})
+    if family.form not in IN_THE_TEXT:
+        function = {"name": "find", "arguments": {"name": "Ada"}}
+        answer = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "id": "functions.find:0", "function": function}],
+        }
+        said = json.dumps({"name": "Ada"}) if family.form == "harmony" else text
     ends = [end for end in ("<|observation|>", "<|call|>") if end in family.ends]
     end = ends[0] if ends else family.end
     wanted = rendered(tokenizer, family, answer, said, end, tools=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
@@ -37,6 +38,9 @@ SCRAPS += [
     "null",
     "3",
 ]
+SCRAPS += sorted(
+    {mark for form in CALL_FORMATS.values() for mark in re.findall(r"<[^<>]*>|\[\w+\]", form.example(TOOLS[0]))}
+)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.lists(st.sampled_from(SCRAPS)).map("".join)
 NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
@@ -44,6 +48,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=5,
 )
+AS_IT_IS = {"qwen-xml", "glm", "glm-4.7", "minimax"}
+"""Formats that write text without escapes, so a text with one of their tags cannot be written."""
 CALL = st.one_of(
     st.builds(lambda name: Call("find", {"name": name}), TEXT),
     st.builds(lambda name, limit: Call("find", {"name": name, "limit": limit}), TEXT, st.integers()),
@@ -65,7 +71,12 @@ CALL = st.one_of(
 @settings(deadline=None)
 @given(calls=st.lists(CALL, min_size=1, max_size=4), thought=TEXT)
 def test_written_calls_are_parsed_back(name: str, calls: list[Call], thought: str) -> None:
-    text = call_format(name).write(calls, TOOLS)
+    try:
+        text = call_format(name).write(calls, TOOLS)
+    except BadCall:  # the form has no escapes
+        assert name in AS_IT_IS
+        assert re.search("<[^<>]*>", json.dumps([dict(call.arguments) for call in calls]))
+        return
     parsed = call_format(name).parse(text, TOOLS)
     assert parsed.error == ""
     assert list(parsed.calls) == calls

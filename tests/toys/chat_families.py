@@ -49,7 +49,8 @@ class ChatFamily:
         opened: whether the prompt opens the thought.
         form: format in which it teaches calls, where we have that, or a stand-in.
         calls: whether calls stand in fields of a message: results need them or name them, or thoughts stay only there.
-        compared: whether the published template, as trl 1.x has it, was seen to give what this row says.
+        compared: whether the published template, as trl 1.16 has it, was seen to give what this row says: tail, answer,
+            mode, tools unless they are among `_UNTRIED`, system, and form where calls stand in fields.
     """
 
     family: str
@@ -87,8 +88,9 @@ _QWEN_3 = replace(
     tools=CONVERSATION, added=_QWEN, ends=("<|endoftext|>",), thought=TAGS,
 )  # fmt: skip
 _QWEN_35 = replace(
-    _QWEN_3, family="Qwen 3.5, 4B and larger", model="Qwen/Qwen3.5-9B", tail=f"{_IM_TAIL}<think>\n", opened=True
-)
+    _QWEN_3, family="Qwen 3.5, 4B and larger", model="Qwen/Qwen3.5-9B", tail=f"{_IM_TAIL}<think>\n", opened=True,
+    form="qwen-xml",
+)  # fmt: skip
 _BAR, _LOW = "\uff5c", "\u2581"  # which DeepSeek writes in the names of its tokens
 _ASSISTANT, _SENTENCE = f"<{_BAR}Assistant{_BAR}>", f"<{_BAR}end{_LOW}of{_LOW}sentence{_BAR}>"
 _DEEPSEEK = ChatFamily(
@@ -102,11 +104,11 @@ _GLM = ChatFamily(
 )  # fmt: skip
 _GLM_45 = replace(
     _GLM, family="GLM 4.5, GLM 4.6", model="zai-org/GLM-4.6", answer="<|assistant|>\n<think></think>\nlook",
-    mode=KEEP_HISTORY, added=_QWEN, thought=TAGS,
+    mode=KEEP_HISTORY, added=_QWEN, thought=TAGS, form="glm",
 )  # fmt: skip
 _GLM_47 = replace(
     _GLM_45, family="GLM 4.7", model="zai-org/GLM-4.7", tail="<|assistant|><think>", answer="<|assistant|></think>look",
-    opened=True,
+    opened=True, form="glm-4.7",
 )  # fmt: skip
 _GEMMA_TAIL = "<end_of_turn>\n<start_of_turn>model\n"
 _GEMMA = ChatFamily(
@@ -142,7 +144,7 @@ _KIMI = ChatFamily(
     tools=CONVERSATION, calls=True, eos="[EOS]", ends=("<|im_end|>",),
     special=("<|im_end|>", "<|im_user|>", "<|im_assistant|>",
     "<|im_system|>", "<|im_middle|>", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
-    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
+    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"), form="kimi",
 )  # fmt: skip
 _COMMAND_TAIL = "<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"
 _COMMAND = ChatFamily(
@@ -194,7 +196,8 @@ FAMILIES: Final[dict[str, ChatFamily]] = {
         options={"preserve_thinking": True},
     ),
     "qwq": replace(
-        _QWEN_35, family="QwQ", model="Qwen/QwQ-32B", answer=f"{_IM_TAIL}look<|im_end|>\n", tools=KEEP_HISTORY
+        _QWEN_35, family="QwQ", model="Qwen/QwQ-32B", answer=f"{_IM_TAIL}look<|im_end|>\n", tools=KEEP_HISTORY,
+        form="hermes",
     ),
     "deepseek_v3": _DEEPSEEK,
     "deepseek_r1": replace(
@@ -228,6 +231,10 @@ FAMILIES: Final[dict[str, ChatFamily]] = {
     "gemma4_large": replace(
         _GEMMA_4, family="Gemma 4, 31B", model="google/gemma-4-31B-it", thought=None,
         tail="<turn|>\n<|turn>model\n<|channel>thought\n<channel|>",
+    ),
+    "gemma4_large_thinking": replace(
+        _GEMMA_4, family="Gemma 4, 31B", model="google/gemma-4-31B-it", template="gemma4_large",
+        options={"enable_thinking": True},
     ),
     "llama2": ChatFamily(
         "Llama 2", "meta-llama/Llama-2-7b-chat-hf", "</s>", " [/INST]", " [/INST] look </s>", bos="<s>", eos="</s>"
@@ -269,7 +276,7 @@ FAMILIES: Final[dict[str, ChatFamily]] = {
     "minimax_m2": ChatFamily(
         "MiniMax M2", "MiniMaxAI/MiniMax-M2", "[e~[", f"{_MINIMAX_TAIL}<think>\n", f"{_MINIMAX_TAIL}look[e~[\n",
         mode=KEEP_HISTORY, tools=CONVERSATION, eos="[e~[", special=("]~!b[", "]~b]"), added=TAGS, thought=TAGS,
-        opened=True, calls=True,
+        opened=True, calls=True, form="minimax",
     ),
     "kimi_k2": _KIMI,
     "kimi_k2_thinking": replace(
@@ -347,12 +354,15 @@ FAMILIES: Final[dict[str, ChatFamily]] = {
 """Name of a row -> what is known of it; a row without a file's name has a file of its own name."""
 
 _COMPARED = (
-    "command_a", "command_r", "deepseek_r1", "gemma2", "gemma3", "glm45", "gptoss", "llama3", "llama31", "nemotron3",
-    "phi3", "qwen25", "qwen3", "qwen35", "qwen35_small", "qwen36", "qwen3_training",
+    "command_a", "command_r", "deepseek_r1", "gemma2", "gemma3", "gemma4", "glm45", "gptoss", "llama3", "llama31",
+    "nemotron3", "nemotron3_keeping", "phi3", "qwen25", "qwen3", "qwen3_off", "qwen3_training", "qwen35",
+    "qwen35_small", "qwen36", "qwen36_preserve",
 )  # fmt: skip
 for _name in _COMPARED:
     FAMILIES[_name] = replace(FAMILIES[_name], compared=True)
-_UNTRIED: Final = ("command_a", "command_r", "command_r7b", "exaone4", "gemma4", "gemma4_large")
+_UNTRIED: Final = (
+    "command_a", "command_r", "command_r7b", "exaone4", "gemma4", "gemma4_large", "gemma4_large_thinking",
+)  # fmt: skip
 """Rows whose stand-in has no tools although the published template describes some."""
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "models.md"

@@ -43,6 +43,9 @@ class Fault:
     endless: bool = False
 
 
+NOT_FOUND = Fault(404, '{"detail":"Not Found"}')
+
+
 def error(status: int, message: str, code: str = "", **headers: str) -> Fault:
     """Return an error in the form of the OpenAI API; underscores in the names of headers become dashes."""
     body = json.dumps({"error": {"message": message, "type": "error", "code": code or status}})
@@ -60,7 +63,7 @@ def chat_model(context: int) -> tuple[Any, Any]:
 
 
 class ToyServer:
-    """The server; `faults` are used up before it answers, `script` replaces the samples of the model."""
+    """The server; `faults` are used up before it samples, `script` replaces the samples of the model."""
 
     def __init__(self, module: Any, tokenizer: Any, *, context: int = 128, key: str = "", processed: bool = True):
         self.module, self.tokenizer, self.context, self.key = module, tokenizer, context, key
@@ -76,6 +79,8 @@ class ToyServer:
         self.busy = self.most_busy = 0
         self.models = [NAME]
         self.extended = True
+        self.tells = ""
+        """How it tells the prompt of messages: as "tokens" (vLLM), as a "prompt" (llama.cpp), or not at all."""
         self._sampler = TransformersSampler(module, tokenizer, concurrency=64, context=context)
         self._numbers = itertools.count()
 
@@ -128,7 +133,8 @@ class ToyServer:
     async def _answer(self, path: str, body: dict[str, Any], keys: list[str]) -> Fault:
         if self.key and keys != [f"Bearer {self.key}"]:
             return error(401, f"Incorrect API key provided: {keys}", "invalid_api_key")
-        if path != "/models" and (self.faults or self.always):
+        about = path in ("/models", "/apply-template") or (path == "/tokenize" and "messages" in body)
+        if not about and (self.faults or self.always):
             fault = self.faults.popleft() if self.faults else self.always
             assert fault is not None
             await asyncio.sleep(fault.seconds)
@@ -138,9 +144,9 @@ class ToyServer:
             return error(400, f"temperature must be in [0, 2], got {body['temperature']}.")
         if "model" in body and body["model"] not in self.models:
             return error(404, f"The model `{body['model']}` does not exist.", "NotFoundError")
-        handler = getattr(self, "_" + path.strip("/").replace("/", "_"), None)
+        handler = getattr(self, "_" + path.strip("/").replace("/", "_").replace("-", "_"), None)
         if handler is None:
-            return Fault(404, '{"detail":"Not Found"}')
+            return NOT_FOUND
         found = await handler(body)
         return found if isinstance(found, Fault) else Fault(200, json.dumps(found))
 
@@ -148,7 +154,23 @@ class ToyServer:
         return {"data": [{"id": name, "max_model_len": self.context} for name in self.models]}
 
     async def _tokenize(self, body: dict[str, Any]) -> Any:
-        return {"tokens": list(self.codec.encode(body["prompt"]))}
+        if "messages" not in body:
+            return {"tokens": list(self.codec.encode(body["prompt"]))}
+        return {"tokens": list(self.codec.encode(self._rendered(body)))} if self.tells == "tokens" else NOT_FOUND
+
+    async def _detokenize(self, body: dict[str, Any]) -> Any:
+        return {"prompt": self.codec.decode(body["tokens"])}
+
+    async def _apply_template(self, body: dict[str, Any]) -> Any:
+        return {"prompt": self._rendered(body)} if self.tells == "prompt" else NOT_FOUND
+
+    def _rendered(self, body: dict[str, Any]) -> str:
+        arguments = body.get("chat_template_kwargs", {})
+        return str(
+            self.tokenizer.apply_chat_template(
+                body["messages"], tokenize=False, add_generation_prompt=body["add_generation_prompt"], **arguments
+            )
+        )
 
     async def _collective_rpc(self, body: dict[str, Any]) -> Any:
         """Load weights, with turncredit's method if `extended`, else with vLLM's own."""

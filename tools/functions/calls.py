@@ -11,9 +11,11 @@ from typing import Any, Final, Literal, TypeAlias
 __all__ = [
     "PROBLEMS",
     "Call",
+    "InvalidCall",
     "ParsedCalls",
     "Problem",
     "ToolResult",
+    "ends_within",
     "is_json",
     "parse_json",
     "to_json",
@@ -72,6 +74,10 @@ class ParsedCalls:
     error: str = ""
 
 
+class InvalidCall(Exception):
+    """A text that is not a call, within a parser; the message says why, and becomes the error of `ParsedCalls`."""
+
+
 def visible(text: str) -> str:
     """Return a model's text without reasoning: what follows the last `</think>` and precedes an open `<think>`.
 
@@ -88,6 +94,16 @@ def without_fence(text: str) -> str:
     '{"city": "Rome"}'
     """
     return _FENCE.sub(r"\1", text)
+
+
+def ends_within(text: str, tag: str) -> bool:
+    """Return whether a text was cut within a tag.
+
+    >>> ends_within("yes <tool_", "<tool_call>"), ends_within("yes <tool_call>", "<tool_call>")
+    (True, False)
+    """
+    start = text.rfind(tag[0], max(0, len(text) - len(tag) + 1))
+    return start >= 0 and tag.startswith(text[start:])
 
 
 def parse_json(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Text formats of calls by name: `tags`, `hermes`, `openai`, `llama`, `mistral` and `harmony`.
+"""Text formats of calls by name; docs/models.md says which family of models uses which.
 
 Parsing never raises and never guesses: a text contains calls, or the result says what is wrong with it. Parsing what
 was written gives the same calls. Reasoning (everything before a `</think>`, or after a `<think>` that is not closed) is
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from turncredit.registry import suggest
-from turncredit.tools.functions import harmony_format, json_formats, tag_format, template_formats
+from turncredit.tools.functions import harmony_format, json_formats, kimi_format, tag_format, template_formats
 from turncredit.tools.functions.calls import Call, ParsedCalls, ToolResult
 from turncredit.tools.functions.errors import UnknownFormat
 from turncredit.tools.functions.tool import Tool
+from turncredit.tools.functions.xml_formats import GLM, GLM_47, MINIMAX, QWEN_XML, XmlFormat
 
 __all__ = ["CALL_FORMATS", "CallFormat", "call_format"]
 
@@ -39,6 +40,10 @@ class CallFormat:
     write_results: Callable[[Sequence[ToolResult]], str]
     describe: Callable[[Sequence[Tool]], str]
     example: Callable[[Tool], str]
+
+
+def _elements(form: XmlFormat, write_results: Callable[[Sequence[ToolResult]], str]) -> CallFormat:
+    return CallFormat(form.name, form.parse, form.write, write_results, form.describe, form.example)
 
 
 CALL_FORMATS: Final[dict[str, CallFormat]] = {
@@ -89,6 +94,18 @@ CALL_FORMATS: Final[dict[str, CallFormat]] = {
         template_formats.write_results_plain,
         harmony_format.describe_harmony,
         harmony_format.example_harmony,
+    ),
+    "qwen-xml": _elements(QWEN_XML, json_formats.write_results_hermes),
+    "glm": _elements(GLM, json_formats.write_results_hermes),
+    "glm-4.7": _elements(GLM_47, json_formats.write_results_hermes),
+    "minimax": _elements(MINIMAX, template_formats.write_results_plain),
+    "kimi": CallFormat(
+        "kimi",
+        kimi_format.parse_kimi,
+        kimi_format.write_kimi,
+        template_formats.write_results_plain,
+        kimi_format.describe_kimi,
+        kimi_format.example_kimi,
     ),
 }
 

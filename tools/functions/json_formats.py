@@ -16,7 +16,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turncredit.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible, without_fence
+from turncredit.tools.functions.calls import (
+    Call,
+    InvalidCall,
+    ParsedCalls,
+    ToolResult,
+    ends_within,
+    parse_json,
+    to_json,
+    visible,
+    without_fence,
+)
 from turncredit.tools.functions.errors import BadCall
 from turncredit.tools.functions.tool import Tool
 
@@ -42,10 +52,6 @@ _OPENAI: Final = (
 )
 
 
-class _InvalidCall(Exception):
-    """A text that is not a call; the message says why."""
-
-
 def parse_hermes(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
     """Return the calls between `<tool_call>` and `</tool_call>`, or why there are none."""
     _, *pieces = visible(text).split(_OPEN)
@@ -53,14 +59,16 @@ def parse_hermes(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
         return ParsedCalls((), f"found no {_OPEN}; write a call as {_HERMES}")
     calls: list[Call] = []
     for number, piece in enumerate(pieces, start=1):
-        body, closed, _ = piece.partition(_CLOSE)
+        body, closed, after = piece.partition(_CLOSE)
         where = f"call {number}: " if len(pieces) > 1 else ""
         if not closed and number < len(pieces):
             return ParsedCalls((), f"{where}{_CLOSE} is missing")
         try:
             calls.append(_call(_parsed(body, "the call"), f"call_{number}"))
-        except _InvalidCall as error:
+        except InvalidCall as error:
             return ParsedCalls((), f"{where}{error}")
+    if ends_within(after, _OPEN):
+        return ParsedCalls((), f"call {len(calls) + 1}: the text ends within {_OPEN}")
     return ParsedCalls(tuple(calls))
 
 
@@ -72,14 +80,14 @@ def parse_openai(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
         if isinstance(decoded, Mapping):
             decoded = decoded.get("tool_calls")
         if not isinstance(decoded, list) or not decoded:
-            raise _InvalidCall('"tool_calls" must be a non-empty list')
-    except _InvalidCall as error:
+            raise InvalidCall('"tool_calls" must be a non-empty list')
+    except InvalidCall as error:
         return ParsedCalls((), f"{error}; write calls as {_OPENAI}")
     calls: list[Call] = []
     for number, entry in enumerate(decoded, start=1):
         try:
             calls.append(_entry(entry, f"call_{number}"))
-        except _InvalidCall as error:
+        except InvalidCall as error:
             return ParsedCalls((), f"call {number}: {error}")
     return ParsedCalls(tuple(calls))
 
@@ -87,9 +95,9 @@ def parse_openai(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
 def _entry(entry: object, default_id: str) -> Call:
     """Return the call of an entry of "tool_calls"."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("function"), Mapping):
-        raise _InvalidCall('"function" with "name" and "arguments" is missing')
+        raise InvalidCall('"function" with "name" and "arguments" is missing')
     if entry.get("type", "function") != "function":
-        raise _InvalidCall(f'"type" must be "function", got {str(entry["type"])[:80]!r}')
+        raise InvalidCall(f'"type" must be "function", got {str(entry["type"])[:80]!r}')
     own = entry.get("id")
     return _call(entry["function"], own if isinstance(own, str) and own else default_id)
 
@@ -97,16 +105,16 @@ def _entry(entry: object, default_id: str) -> Call:
 def _call(entry: object, id: str) -> Call:
     """Return the call of an object with "name" and "arguments"."""
     if not isinstance(entry, Mapping):
-        raise _InvalidCall('a call must be an object with "name" and "arguments"')
+        raise InvalidCall('a call must be an object with "name" and "arguments"')
     name, arguments = entry.get("name"), entry.get("arguments")
     if not isinstance(name, str) or not name:
-        raise _InvalidCall('the call has no "name"')
+        raise InvalidCall('the call has no "name"')
     if isinstance(arguments, str):
         arguments = _parsed(without_fence(arguments), '"arguments"') if arguments.strip() else {}
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, Mapping):
-        raise _InvalidCall('"arguments" must be an object, {"name of an argument": value}')
+        raise InvalidCall('"arguments" must be an object, {"name of an argument": value}')
     return Call(name, arguments, id)
 
 
@@ -114,7 +122,7 @@ def _parsed(text: str, label: str) -> object:
     try:
         return parse_json(text)
     except ValueError as error:
-        raise _InvalidCall(f"{label} is not valid JSON: {error}") from error
+        raise InvalidCall(f"{label} is not valid JSON: {error}") from error
 
 
 def write_hermes(calls: Sequence[Call], tools: Sequence[Tool] = ()) -> str:

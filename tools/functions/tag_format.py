@@ -28,6 +28,7 @@ from turncredit.tools.functions.calls import (
 )
 from turncredit.tools.functions.errors import BadCall
 from turncredit.tools.functions.tool import NAME, Tool
+from turncredit.tools.functions.typed_values import argument_schema, only_text
 
 __all__ = ["describe", "example", "parse", "write", "write_results"]
 
@@ -36,6 +37,8 @@ _OPENING: Final = re.compile(rf"<({NAME.pattern})\s*(/?)>")
 _ENTITY: Final = re.compile(r"&(amp|lt|#\d{1,5});")
 _LIKE_ENTITY: Final = re.compile(r"&(?=(?:amp|lt|#\d{1,5});)")
 _LIKE_TAG: Final = re.compile(r"<(?=/?[A-Za-z_])")
+_TEXT: Final = {"type": "string"}
+"""Schema of an unknown argument."""
 _DEEPEST: Final = 6
 """Steps into a schema that a description follows; schemas may contain themselves."""
 
@@ -79,7 +82,7 @@ def _arguments(text: str, at: int, tool: Tool) -> tuple[dict[str, object], int, 
         return {}, end, ""
     if main is None:
         return {}, end, f"<{tool.name}> contains text outside of argument tags; write it as {example(tool)}"
-    return {main: _value(content, _schema_of(tool, main))}, end, ""
+    return {main: _value(content, argument_schema(tool, main, _TEXT))}, end, ""
 
 
 def _has_argument_tags(text: str, at: int, tool: Tool) -> bool:
@@ -106,7 +109,7 @@ def _named_arguments(text: str, at: int, tool: Tool) -> tuple[dict[str, object],
             return {}, at, f"<{name}> in <{tool.name}> is not closed by </{name}>"
         if name in arguments:
             return {}, at, f"<{name}> occurs twice in <{tool.name}>"
-        arguments[name] = _value(text[match.end() : close], _schema_of(tool, name))
+        arguments[name] = _value(text[match.end() : close], argument_schema(tool, name, _TEXT))
         at = close + len(name) + 3
     return arguments, at + len(end_tag), ""
 
@@ -117,24 +120,10 @@ def _skip_space(text: str, at: int) -> int:
     return at
 
 
-def _schema_of(tool: Tool, name: str) -> Mapping[str, object]:
-    schema = (tool.parameters.get("properties") or {}).get(name, {"type": "string"})
-    return schema if isinstance(schema, Mapping) else {}
-
-
-def _only_text(schema: Mapping[str, object]) -> bool:
-    """Return whether a schema accepts only str; False if that cannot be determined."""
-    if schema.get("type") == "string":
-        return True
-    if "enum" in schema and "type" not in schema:
-        return isinstance(schema["enum"], list) and all(isinstance(value, str) for value in schema["enum"])
-    return isinstance(schema.get("const"), str)
-
-
 def _value(content: str, schema: Mapping[str, object]) -> object:
     """Return the value between tags: the text itself, or parsed JSON if the argument is not always text."""
     text = _ENTITY.sub(_character, content.strip())
-    if _only_text(schema):
+    if only_text(schema):
         return text
     try:
         return parse_json(text)
@@ -166,7 +155,7 @@ def write(calls: Sequence[Call], tools: Sequence[Tool]) -> str:
 
 def _written(call: Call, tool: Tool) -> str:
     required = tool.parameters.get("required") or ()
-    parts = {name: _text(value, _schema_of(tool, name)) for name, value in call.arguments.items()}
+    parts = {name: _text(value, argument_schema(tool, name, _TEXT)) for name, value in call.arguments.items()}
     for name in parts:
         if not NAME.fullmatch(name):
             raise BadCall(f"the argument {name!r} of {tool.name} cannot be written as a tag; use another format")
@@ -184,7 +173,7 @@ def _text(value: object, schema: Mapping[str, object]) -> str:
         text = to_json(value)
     except ValueError as error:
         raise BadCall(f"the arguments cannot be written as JSON: {error}") from error
-    if isinstance(value, str) and (_only_text(schema) or not is_json(value)):
+    if isinstance(value, str) and (only_text(schema) or not is_json(value)):
         text = value
     text = _LIKE_TAG.sub("&lt;", _LIKE_ENTITY.sub("&amp;", text))
     start = len(text) - len(text.lstrip())

@@ -38,7 +38,7 @@ def test_concurrency_is_limited_and_connections_outlive_a_rollout(server: ToySer
     sampler = connect(server, opened, concurrency=2)
     for seed in range(3):
         rollout(Agent(max_turns=2), sampler, [TASK], make=Corridor, size=4, seed=seed)
-    assert len(server.requests) == 3 * 4 * 2
+    assert len(server.sent("/chat/completions")) == 3 * 4 * 2
     assert server.most_busy <= 2
     assert len(server.connections) <= 2
     assert sum(thread.name == "turncredit-openai" for thread in threading.enumerate()) == 1

@@ -59,7 +59,7 @@ def test_a_failure_that_passes_is_retried(server: ToyServer, opened: ExitStack, 
     times = 1 if kind == "slow" else 2
     server.faults += [TRANSIENT[kind]] * times
     assert ask(sampler) == expected
-    assert len(server.requests) == times + 1
+    assert len(server.sent("/chat/completions")) == times + 1
 
 
 @pytest.mark.parametrize("kind", TRANSIENT)
@@ -90,7 +90,7 @@ def test_retry_after_is_obeyed_and_holds_back_other_retries(server: ToyServer, o
     begun = time.monotonic()
     asyncio.run(both())
     assert time.monotonic() - begun >= 0.6
-    assert len(server.requests) == 5
+    assert len(server.sent("/chat/completions")) == 5
 
 
 def test_a_wait_that_is_too_long_fails_the_request_at_once(server: ToyServer, opened: ExitStack) -> None:
