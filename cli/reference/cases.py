@@ -84,10 +84,7 @@ def read_cases(path: Path) -> list[ReferenceCase]:
     except InputError as error:
         raise UserError(f"{path} is not JSON: {str(error).splitlines()[0][:120]}") from error
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
-        raise UserError(
-            f'{path} must be a JSON object with "format": "{FORMAT}" (docs/reference_cases.md). To convert an older '
-            f"file, run python scripts/convert_reference_cases {path} NEW.json in a checkout of turncredit"
-        )
+        raise UserError(f'{path} must be a JSON object with "format": "{FORMAT}" (docs/reference_cases.md)')
     cases, tables = content.get("cases"), content.get("tables", {})
     if not isinstance(cases, list) or not cases or not isinstance(tables, Mapping):
         raise UserError(f"{path} has no cases: expected a list 'cases' and, for shared columns, an object 'tables'.")

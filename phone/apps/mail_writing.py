@@ -54,7 +54,12 @@ def compose(
             TextField("subject", "Subject", str(row["subject"])),
             TextField("body", "Write your mail", str(row["body"]), multiline=True),
             *[
-                Item(name, "Attachment", "attach", end=IconButton("close", f"Remove {name}", do(detach, name=name)))
+                Item(
+                    name,
+                    "Attachment",
+                    "attach",
+                    end=IconButton("close", f"Remove {name}", do(detach, name=name, attached=files)),
+                )
                 for name in names
             ],
         ],
@@ -97,12 +102,9 @@ def attach(ctx: Context, path: str, attached: str) -> None:
     ctx.set("attachments", ", ".join([*[name for name in attached.split(", ") if name], path.rsplit("/", 1)[-1]]))
 
 
-def detach(ctx: Context, name: str) -> None:
+def detach(ctx: Context, name: str, attached: str) -> None:
     """Take an attachment away."""
-    window = ctx.phone.frame.window
-    body = window.body if isinstance(window, Screen) else ()
-    shown = [item.title for item in body if isinstance(item, Item) and item.subtitle == "Attachment"]
-    ctx.set("attachments", ", ".join(other for other in shown if other != name))
+    ctx.set("attachments", ", ".join(other for other in attached.split(", ") if other not in ("", name)))
 
 
 def _written(ctx: Context, attached: str) -> dict[str, str]:

@@ -160,7 +160,7 @@ def test_rounding_noise_is_shown_and_not_counted(turncredit: Call, file: Path) -
     [
         ("{", "is not JSON"),
         ([], f'must be a JSON object with "format": "{FORMAT}"'),
-        ({"cases": [{"name": "grpo", "inputs": {}}]}, "python scripts/convert_reference_cases"),
+        ({"cases": [{"name": "grpo", "inputs": {}}]}, f'must be a JSON object with "format": "{FORMAT}"'),
         ({"format": FORMAT, "cases": []}, "has no cases"),
     ],
 )

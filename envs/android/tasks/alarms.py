@@ -9,7 +9,8 @@ from turncredit.envs.android.elements import ScreenElement
 from turncredit.envs.android.tasks.clock import PACKAGE, open_tab
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turncredit.envs.android.tasks.template import Draw, EffectsFunction, Params, SolveFunction, TaskTemplate
+from turncredit.envs.android.tasks.steps import Step, call, fill, give_up, pick_time, steps, tap
+from turncredit.envs.android.tasks.template import Draw, EffectsFunction, Params, TaskTemplate
 from turncredit.phone.apps.clock import DAYS
 
 _APPS: Final = ("Clock",)
@@ -62,7 +63,7 @@ def _added(*columns: str) -> EffectsFunction:
     return effects
 
 
-def _add_solve(*columns: str) -> SolveFunction:
+def _add_solve(*columns: str) -> Step:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_tab(hand, "Alarm")
         yield from hand.tap("Add alarm", scroll=False)
@@ -84,22 +85,9 @@ def _flip_draw(d: Draw) -> Params | None:
     return {"id": row["_id"], "time": row["time"], "on": on, "state": "on" if on else "off"}
 
 
-def _flip_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_tab(hand, "Alarm")
-    yield from hand.switch(p["time"], p["on"])
-    yield from hand.done()
-
-
 def _known_draw(d: Draw) -> Params | None:
     row = d.random.pick(d.rows(PACKAGE, "alarms"))
     return {"id": row["_id"], "time": row["time"]}
-
-
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_alarm(hand, p["time"])
-    yield from hand.tap("Delete alarm", scroll=False)
-    yield from hand.tap("Delete", scroll=False)
-    yield from hand.done()
 
 
 def _move_draw(d: Draw) -> Params | None:
@@ -107,23 +95,9 @@ def _move_draw(d: Draw) -> Params | None:
     return {**p, "new": new_time(d)} if p else None
 
 
-def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_alarm(hand, p["time"])
-    yield from hand.pick_time("Time", p["new"])
-    yield from hand.tap("Save")
-    yield from hand.done()
-
-
 def _label_draw(d: Draw) -> Params | None:
     p = _known_draw(d)
     return {**p, "label": d.random.pick(_LABELS)} if p else None
-
-
-def _label_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_alarm(hand, p["time"])
-    yield from hand.fill("Label", p["label"])
-    yield from hand.tap("Save")
-    yield from hand.done()
 
 
 def _all_off_draw(d: Draw) -> Params | None:
@@ -145,19 +119,6 @@ def _next_on(hand: Hand) -> Finding:
         return next((element for element in hand.screen if element.checkable and element.checked), None)
 
     return found() or (yield from hand.scroll_until(found))
-
-
-def _no_alarm_draw(d: Draw) -> Params | None:
-    return {"time": new_time(d)}
-
-
-def _no_alarm_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_tab(hand, "Alarm")
-    yield from hand.infeasible()
-
-
-def _count_draw(d: Draw) -> Params | None:
-    return {"count": len(d.rows(PACKAGE, "alarms", enabled=1))}
 
 
 def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -219,7 +180,7 @@ TEMPLATES: Final = (
         ("Turn {state} the alarm at {time}.", "The alarm of {time} should be {state}."),
         _flip_draw,
         lambda p: [UpdateRow(PACKAGE, "alarms", p["id"], {"enabled": int(p["on"])})],
-        _flip_solve,
+        steps(call(open_tab, "Alarm"), lambda hand, p: hand.switch(p["time"], p["on"])),
         _APPS,
     ),
     TaskTemplate(
@@ -237,7 +198,7 @@ TEMPLATES: Final = (
         ("Delete the alarm at {time}.", "I do not need the {time} alarm any more, remove it."),
         _known_draw,
         lambda p: [DeleteRow(PACKAGE, "alarms", p["id"])],
-        _delete_solve,
+        steps(call(open_alarm, "{time}"), tap("Delete alarm", scroll=False), tap("Delete", scroll=False)),
         _APPS,
         complexity=1.2,
     ),
@@ -246,7 +207,7 @@ TEMPLATES: Final = (
         "Change the alarm at {time} to {new}. It should be on.",
         _move_draw,
         lambda p: [UpdateRow(PACKAGE, "alarms", p["id"], {"time": p["new"], "enabled": 1})],
-        _move_solve,
+        steps(call(open_alarm, "{time}"), pick_time("Time", "{new}"), tap("Save")),
         _APPS,
         complexity=1.8,
     ),
@@ -255,7 +216,7 @@ TEMPLATES: Final = (
         'Give the alarm at {time} the label "{label}", and leave it on.',
         _label_draw,
         lambda p: [UpdateRow(PACKAGE, "alarms", p["id"], {"label": p["label"], "enabled": 1})],
-        _label_solve,
+        steps(call(open_alarm, "{time}"), fill("Label", "{label}"), tap("Save")),
         _APPS,
         complexity=1.4,
         split="held_out",
@@ -263,7 +224,7 @@ TEMPLATES: Final = (
     TaskTemplate(
         "ClockCountAlarms",
         "How many of my alarms are turned on? Answer with a number.",
-        _count_draw,
+        lambda d: {"count": len(d.rows(PACKAGE, "alarms", enabled=1))},
         lambda p: [Answer("number", p["count"])],
         _count_solve,
         _APPS,
@@ -279,9 +240,9 @@ TEMPLATES: Final = (
     TaskTemplate(
         "ClockDeleteMissingAlarm",
         "Delete the alarm at {time}.",
-        _no_alarm_draw,
+        lambda d: {"time": new_time(d)},
         lambda p: [Infeasible()],
-        _no_alarm_solve,
+        steps(call(open_tab, "Alarm"), give_up()),
         _APPS,
         tags=("infeasible",),
     ),

@@ -8,7 +8,7 @@ from typing import Final
 from turncredit.envs.android.tasks.contacts import open_contact
 from turncredit.envs.android.tasks.draw import Draw
 from turncredit.envs.android.tasks.effects import InsertRow
-from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script, is_item
 from turncredit.phone.apps.contacts import LABELS
 from turncredit.phone.toolkit.app import to_clock
 from turncredit.phone.toolkit.tables import Row
@@ -93,14 +93,14 @@ def event_detail(hand: Hand, title: str, label: str) -> Finding:
     yield from hand.open("Calendar")
     yield from hand.tap("Search", scroll=False)
     yield from hand.fill("Search events", title)
-    yield from hand.tap(title, where=lambda element: element.kind == "item")
+    yield from hand.tap(title, where=is_item)
     return hand.before(label)
 
 
 def last_message(hand: Hand, name: str) -> Finding:
     """Return the last message of the conversation with somebody."""
     yield from hand.open("Messages")
-    yield from hand.tap(name, where=lambda element: element.kind == "item")
+    yield from hand.tap(name, where=is_item)
     bubbles = [element for element in hand.screen if element.node.long_clickable and element.kind == "item"]
     if not bubbles:
         raise Lost(f"the conversation with {name} shows no message")
@@ -111,7 +111,7 @@ def note_lines(hand: Hand, title: str) -> Finding:
     """Return the lines of a note that fits on the screen."""
     yield from hand.open("Notes")
     yield from hand.fill("Search notes", title)
-    yield from hand.tap(title, where=lambda element: element.kind == "item")
+    yield from hand.tap(title, where=is_item)
     return [e.texts[0].lstrip("\u2022 ") for e in hand.screen if e.node.long_clickable]
 
 
@@ -123,7 +123,7 @@ def send_message(hand: Hand, name: str, text: str) -> Script:
     yield from hand.open("Messages")
     yield from hand.tap("Start chat", scroll=False)
     yield from hand.fill("To", name)
-    yield from hand.tap(name, where=lambda element: element.kind == "item")
+    yield from hand.tap(name, where=is_item)
     yield from hand.fill("Text message", text)
     yield from hand.tap("Send", scroll=False)
 

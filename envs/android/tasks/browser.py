@@ -8,13 +8,13 @@ from typing import Final, Unpack
 
 from turncredit.envs.android.elements import ScreenElement
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
-from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script, is_item
+from turncredit.envs.android.tasks.steps import Step, call, choose, steps, tap
 from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,
     Params,
-    SolveFunction,
     TaskTemplate,
     TemplateOptions,
 )
@@ -41,7 +41,7 @@ def open_site(hand: Hand, name: str) -> Script:
     if hand.field("Search or type address").value:
         yield from hand.tap("More options", scroll=False)
         yield from hand.tap("New tab", scroll=False)
-    yield from hand.tap(name, where=lambda element: element.kind == "item")
+    yield from hand.tap(name, where=is_item)
 
 
 def _visit(hand: Hand, address: str) -> Script:
@@ -87,7 +87,7 @@ def find_fact(hand: Hand, subject: str, label: str) -> Finding:
     yield from open_site(hand, "Openpages")
     yield from hand.fill("Search Openpages", subject)
     yield from hand.tap("Search articles")
-    yield from hand.tap(subject, where=lambda element: element.kind == "item")
+    yield from hand.tap(subject, where=is_item)
     yield from hand.look_for(label)
     return hand.after(label)
 
@@ -115,7 +115,7 @@ def _news_draw(d: Draw) -> Params | None:
 
 def _news_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from open_site(hand, "The Northfield Times")
-    yield from hand.tap(p["title"], where=lambda element: element.kind == "item")
+    yield from hand.tap(p["title"], where=is_item)
     match = yield from said(hand, re.escape(p["answer"]))
     yield from hand.answer(match[0])
 
@@ -136,7 +136,7 @@ def _train_draw(d: Draw) -> Params | None:
 def trains_of(hand: Hand, town: str) -> Finding:
     """Return departure, number and fare of all trains to a town, in order."""
     yield from open_site(hand, "Valley Railway")
-    yield from hand.tap(town, where=lambda element: element.kind == "item")
+    yield from hand.tap(town, where=is_item)
     texts = yield from hand.read_all(lambda element: element.texts[0] if element.kind == "text" else None)
     leaves = [text.partition(" to ")[0] for text in texts if re.fullmatch(r"\d\d:\d\d to \d\d:\d\d", text)]
     details = [match for text in texts if (match := re.match(r"Train (\w+) .*\$([\d.]+)$", text))]
@@ -152,7 +152,7 @@ def _train_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _fare_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from open_site(hand, "Valley Railway")
-    yield from hand.tap(p["town"], where=lambda element: element.kind == "item")
+    yield from hand.tap(p["town"], where=is_item)
     match = yield from said(hand, rf"^Train {p['number']} .*\$([\d.]+)$")
     yield from hand.answer(match[1])
 
@@ -197,7 +197,7 @@ def office_draw(d: Draw) -> Params | None:
 def find_office(hand: Hand, office: str, fact: str) -> Finding:
     """Return a fact of an office: room, fee or phone."""
     yield from open_site(hand, "Northfield Town Hall")
-    yield from hand.tap(office, where=lambda element: element.kind == "item")
+    yield from hand.tap(office, where=is_item)
     yield from hand.look_for(_DESKS[fact])
     return hand.after(_DESKS[fact])
 
@@ -248,19 +248,6 @@ def _edit(hand: Hand, title: str) -> Script:
     yield from hand.tap(f"Edit {title}")
 
 
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _edit(hand, p["title"])
-    yield from hand.tap("Delete bookmark", scroll=False)
-    yield from hand.done()
-
-
-def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _edit(hand, p["title"])
-    yield from hand.choose("Folder", p["folder"])
-    yield from hand.tap("Save", scroll=False)
-    yield from hand.done()
-
-
 def _open_settings(hand: Hand) -> Script:
     yield from hand.open("Browser")
     yield from hand.tap("More options", scroll=False)
@@ -278,21 +265,9 @@ def _switch_draw(d: Draw) -> Params | None:
     return {"id": row["_id"], "name": name, "value": "1" if on else "0", "on": on, "state": "on" if on else "off"}
 
 
-def _switch_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open_settings(hand)
-    yield from hand.switch(p["name"], p["on"])
-    yield from hand.done()
-
-
 def _home_draw(d: Draw) -> Params | None:
     site = d.random.pick(tuple(SITES.values()))
     return {"id": _preference(d, "Home page")["_id"], "site": site.name, "host": site.host}
-
-
-def _home_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open_settings(hand)
-    yield from hand.choose("Home page", p["site"])
-    yield from hand.done()
 
 
 def _template(
@@ -300,7 +275,7 @@ def _template(
     goal: str | tuple[str, ...],
     draw: DrawFunction,
     effects: EffectsFunction,
-    solve: SolveFunction,
+    solve: Step,
     **more: Unpack[TemplateOptions],
 ) -> TaskTemplate:
     options: TemplateOptions = {"complexity": 1.6, **more}
@@ -368,7 +343,7 @@ TEMPLATES: Final = (
         'Delete the bookmark "{title}" in Browser.',
         _bookmark_draw,
         lambda p: [DeleteRow(PACKAGE, "bookmarks", p["id"])],
-        _delete_solve,
+        steps(call(_edit, "{title}"), tap("Delete bookmark", scroll=False)),
         complexity=1.4,
     ),
     _template(
@@ -376,7 +351,7 @@ TEMPLATES: Final = (
         'Move the bookmark "{title}" of Browser to the folder {folder}.',
         _bookmark_draw,
         lambda p: [UpdateRow(PACKAGE, "bookmarks", p["id"], {"folder": p["folder"]})],
-        _move_solve,
+        steps(call(_edit, "{title}"), choose("Folder", "{folder}"), tap("Save", scroll=False)),
         split="held_out",
     ),
     _template(
@@ -384,7 +359,7 @@ TEMPLATES: Final = (
         'Turn "{name}" {state} in the settings of Browser.',
         _switch_draw,
         lambda p: [UpdateRow(PACKAGE, "preferences", p["id"], {"value": p["value"]})],
-        _switch_solve,
+        steps(call(_open_settings), lambda hand, p: hand.switch(p["name"], p["on"])),
         complexity=1.2,
     ),
     _template(
@@ -392,7 +367,7 @@ TEMPLATES: Final = (
         "Make {site} ({host}) the home page of Browser.",
         _home_draw,
         lambda p: [UpdateRow(PACKAGE, "preferences", p["id"], {"value": p["host"]})],
-        _home_solve,
+        steps(call(_open_settings), choose("Home page", "{site}")),
         complexity=1.4,
     ),
 )

@@ -28,15 +28,20 @@ from turncredit.envs.android.tasks.browser import (
 )
 from turncredit.envs.android.tasks.contacts import name_of
 from turncredit.envs.android.tasks.effects import DeleteRow, Effect, FileIs, Infeasible, InsertRow, UpdateRow
-from turncredit.envs.android.tasks.hand import Hand, Script
-from turncredit.envs.android.tasks.template import (
-    Draw,
-    DrawFunction,
-    EffectsFunction,
-    Params,
-    SolveFunction,
-    TaskTemplate,
+from turncredit.envs.android.tasks.hand import Hand, Script, is_button, is_item
+from turncredit.envs.android.tasks.steps import (
+    Step,
+    call,
+    choose,
+    fill,
+    give_up,
+    pick_date,
+    pick_time,
+    steps,
+    switch,
+    tap,
 )
+from turncredit.envs.android.tasks.template import Draw, DrawFunction, EffectsFunction, Params, TaskTemplate
 from turncredit.phone.content.people import STREETS, person
 from turncredit.phone.screen.parts import format_date
 from turncredit.phone.toolkit.tables import Value
@@ -82,18 +87,13 @@ def _to_basket(hand: Hand, p: Params) -> Script:
     yield from open_site(hand, "Corner Store")
     yield from _empty_basket(hand)
     yield from hand.fill("Search products", p["title"])
-    yield from hand.tap("Search products", where=lambda element: element.kind == "button")
-    yield from hand.tap(p["title"], where=lambda element: element.kind == "item")
+    yield from hand.tap("Search products", where=is_button)
+    yield from hand.tap(p["title"], where=is_item)
     for name, value in p["chosen"].items():
         yield from hand.choose(name, value)
     if p["quantity"] > 1:
         yield from hand.choose("Quantity", str(p["quantity"]))
     yield from hand.tap("Add to basket")
-
-
-def _basket_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _to_basket(hand, p)
-    yield from hand.done()
 
 
 def _empty_basket(hand: Hand) -> Script:
@@ -107,31 +107,9 @@ def _empty_basket(hand: Hand) -> Script:
     yield from open_site(hand, "Corner Store")
 
 
-def _order_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _to_basket(hand, p)
-    yield from hand.tap("View", scroll=False)
-    yield from hand.tap("Go to checkout")
-    yield from hand.fill("Name", p["name"])
-    yield from hand.fill("Address", p["address"])
-    yield from hand.switch(p["delivery"])
-    yield from hand.tap("Place order")
-    yield from hand.done()
-
-
 def _order_effects(p: Params) -> list[Effect]:
     values = {**_line(p), "name": p["name"], "address": p["address"], "delivery": p["delivery"]}
     return [InsertRow(PACKAGE, "orders", values, free=("product", "price"))]
-
-
-def _absent_draw(d: Draw) -> Params | None:
-    return {"thing": d.random.pick(_ABSENT)}
-
-
-def _absent_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_site(hand, "Corner Store")
-    yield from hand.fill("Search products", p["thing"])
-    yield from hand.tap("Search products", where=lambda element: element.kind == "button")
-    yield from hand.infeasible()
 
 
 # The restaurant
@@ -159,19 +137,6 @@ def _table_effects(p: Params) -> list[Effect]:
     return [InsertRow(PACKAGE, "bookings", {**when, **more})]
 
 
-def _table_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_site(hand, "Bistro Alma")
-    yield from hand.tap("Book a table")
-    yield from hand.fill("Name", p["name"])
-    yield from hand.pick_date("Date", p["day"])
-    yield from hand.pick_time("Time", p["time"])
-    yield from hand.choose("Guests", p["guests"])
-    yield from hand.switch(p["seat"])
-    yield from hand.fill("Wishes, such as allergies", p["wish"])
-    yield from hand.tap("Send booking")
-    yield from hand.done()
-
-
 def _booking_draw(d: Draw) -> Params | None:
     rows = d.rows(PACKAGE, "bookings")
     days = [row["date"] for row in rows]
@@ -182,13 +147,6 @@ def _booking_draw(d: Draw) -> Params | None:
     return {"id": row["_id"], "date": day, "when": f"{format_date(row['date'])}, {row['time']}"}
 
 
-def _cancel_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_site(hand, "Bistro Alma")
-    yield from hand.tap("My bookings")
-    yield from hand.tap(f"Cancel {p['when']}")
-    yield from hand.done()
-
-
 # The town hall
 
 
@@ -196,17 +154,6 @@ def _report_draw(d: Draw) -> Params | None:
     street = f"{d.random.between(2, 90)} {d.random.pick(STREETS)}"
     kind, urgency = d.random.pick(town_hall.KINDS), d.random.pick(town_hall.URGENCIES)
     return {"kind": kind, "street": street, "urgency": urgency, "details": d.random.pick(_DETAILS)}
-
-
-def _report_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_site(hand, "Northfield Town Hall")
-    yield from hand.tap("Report it")
-    yield from hand.choose("What is it?", p["kind"])
-    yield from hand.fill("Street and number", p["street"])
-    yield from hand.fill("Details", p["details"])
-    yield from hand.switch(p["urgency"])
-    yield from hand.tap("Send report")
-    yield from hand.done()
 
 
 # The newspaper
@@ -244,14 +191,7 @@ def _thread_draw(d: Draw) -> Params | None:
 
 def _open_thread(hand: Hand, title: str) -> Script:
     yield from open_site(hand, "Workbench")
-    yield from hand.tap(title, where=lambda element: element.kind == "item")
-
-
-def _reply_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open_thread(hand, p["title"])
-    yield from hand.fill("Your reply", p["text"])
-    yield from hand.tap("Post reply")
-    yield from hand.done()
+    yield from hand.tap(title, where=is_item)
 
 
 def _like_draw(d: Draw) -> Params | None:
@@ -264,23 +204,11 @@ def _like_draw(d: Draw) -> Params | None:
     return {**p, "id": post["_id"], "author": post["author"], "likes": post["likes"] + 1}
 
 
-def _like_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open_thread(hand, p["title"])
-    yield from hand.tap(f"Like the post of {p['author']}")
-    yield from hand.done()
-
-
 def _own_post_draw(d: Draw) -> Params | None:
     p = _thread_draw(d)
     if p is None:
         return None
     return {**p, "id": d.insert(PACKAGE, "posts", thread=p["thread"], author=forum.ME, text=p["text"])}
-
-
-def _unpost_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open_thread(hand, p["title"])
-    yield from hand.tap("Delete my post")
-    yield from hand.done()
 
 
 # Over two apps
@@ -323,7 +251,7 @@ def _template(
     goal: str | tuple[str, ...],
     draw: DrawFunction,
     effects: EffectsFunction,
-    solve: SolveFunction,
+    solve: Step,
     complexity: float,
     apps: tuple[str, ...] = _APPS,
     split: str = "train",
@@ -338,7 +266,15 @@ TEMPLATES: Final = (
         "Order {quantity} x {title}{with} in the Corner Store. Name: {name}. Address: {address}. Delivery: {delivery}.",
         _product_draw,
         _order_effects,
-        _order_solve,
+        steps(
+            _to_basket,
+            tap("View", scroll=False),
+            tap("Go to checkout"),
+            fill("Name", "{name}"),
+            fill("Address", "{address}"),
+            switch("{delivery}"),
+            tap("Place order"),
+        ),
         4.4,
     ),
     _template(
@@ -346,16 +282,21 @@ TEMPLATES: Final = (
         "Put {quantity} x {title}{with} into the basket of the Corner Store, but do not order yet.",
         _product_draw,
         lambda p: [InsertRow(PACKAGE, "basket", _line(p), free=("product", "price"))],
-        _basket_solve,
+        steps(_to_basket),
         3.0,
         split="held_out",
     ),
     _template(
         "BrowserOrderMissing",
         "Order a {thing} in the Corner Store. If the shop has none, say so.",
-        _absent_draw,
+        lambda d: {"thing": d.random.pick(_ABSENT)},
         lambda p: [Infeasible()],
-        _absent_solve,
+        steps(
+            call(open_site, "Corner Store"),
+            fill("Search products", "{thing}"),
+            tap("Search products", where=is_button),
+            give_up(),
+        ),
         1.2,
         tags=("infeasible",),
     ),
@@ -364,7 +305,17 @@ TEMPLATES: Final = (
         'Book a table at Bistro Alma in Browser for {name}, {date} at {time}: {guests} guests, {seat}, wish "{wish}".',
         _table_draw,
         _table_effects,
-        _table_solve,
+        steps(
+            call(open_site, "Bistro Alma"),
+            tap("Book a table"),
+            fill("Name", "{name}"),
+            pick_date("Date", "{day}"),
+            pick_time("Time", "{time}"),
+            choose("Guests", "{guests}"),
+            switch("{seat}"),
+            fill("Wishes, such as allergies", "{wish}"),
+            tap("Send booking"),
+        ),
         4.4,
     ),
     _template(
@@ -372,7 +323,7 @@ TEMPLATES: Final = (
         ("Cancel my table at Bistro Alma on {date}.", "I cannot come to Bistro Alma on {date}: cancel the booking."),
         _booking_draw,
         lambda p: [DeleteRow(PACKAGE, "bookings", p["id"])],
-        _cancel_solve,
+        steps(call(open_site, "Bistro Alma"), tap("My bookings"), tap("Cancel {when}")),
         1.2,
     ),
     _template(
@@ -380,7 +331,15 @@ TEMPLATES: Final = (
         'Report to Northfield Town Hall on its site: {kind}, at {street}. Urgency: {urgency}. Details: "{details}".',
         _report_draw,
         lambda p: [InsertRow(PACKAGE, "reports", {k: p[k] for k in ("kind", "street", "urgency", "details")})],
-        _report_solve,
+        steps(
+            call(open_site, "Northfield Town Hall"),
+            tap("Report it"),
+            choose("What is it?", "{kind}"),
+            fill("Street and number", "{street}"),
+            fill("Details", "{details}"),
+            switch("{urgency}"),
+            tap("Send report"),
+        ),
         2.8,
     ),
     _template(
@@ -396,7 +355,7 @@ TEMPLATES: Final = (
         'Post the reply "{text}" to "{title}" on Workbench, the forum in Browser.',
         _thread_draw,
         lambda p: [InsertRow(PACKAGE, "posts", {"thread": p["thread"], "author": forum.ME, "text": p["text"]})],
-        _reply_solve,
+        steps(call(_open_thread, "{title}"), fill("Your reply", "{text}"), tap("Post reply")),
         2.0,
     ),
     _template(
@@ -404,7 +363,7 @@ TEMPLATES: Final = (
         'Like the post of {author} in the thread "{title}" on Workbench, the forum in Browser.',
         _like_draw,
         lambda p: [UpdateRow(PACKAGE, "posts", p["id"], {"liked": 1, "likes": p["likes"]})],
-        _like_solve,
+        steps(call(_open_thread, "{title}"), tap("Like the post of {author}")),
         1.8,
     ),
     _template(
@@ -412,7 +371,7 @@ TEMPLATES: Final = (
         'Delete my post in the thread "{title}" on Workbench, the forum in Browser.',
         _own_post_draw,
         lambda p: [DeleteRow(PACKAGE, "posts", p["id"])],
-        _unpost_solve,
+        steps(call(_open_thread, "{title}"), tap("Delete my post")),
         1.8,
         split="held_out",
     ),

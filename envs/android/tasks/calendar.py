@@ -20,6 +20,7 @@ from turncredit.envs.android.tasks.calendar_events import (
 )
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turncredit.envs.android.tasks.hand import Hand
+from turncredit.envs.android.tasks.steps import answer, call, fill, give_up, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.calendar_events import CALENDARS, REPEATS
 from turncredit.phone.content.event_times import by_day, read_times
@@ -47,9 +48,7 @@ def _add_effects(p: Params) -> list[Effect]:
     return [InsertRow(PACKAGE, "events", values, free=("reminder", "calendar"))]
 
 
-def _add_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from fill_form(hand, p)
-    yield from hand.done()
+_add_solve = steps(fill_form)
 
 
 def _repeating_draw(d: Draw) -> Params | None:
@@ -84,13 +83,6 @@ def _once_draw(d: Draw) -> Params | None:
 
 def _delete_effects(p: Params) -> list[Effect]:
     return [DeleteRow(PACKAGE, "events", key) for key in p.get("ids", [p.get("id")])]
-
-
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_event(hand, p["title"])
-    yield from hand.tap("Delete event", scroll=False)
-    yield from hand.tap("Delete")
-    yield from hand.done()
 
 
 def _free_day(d: Draw) -> date:
@@ -136,10 +128,6 @@ def _move_draw(d: Draw) -> Params | None:
     return {**p, **times, "new": f"{new:%H:%M}"}
 
 
-def _move_effects(p: Params) -> list[Effect]:
-    return [UpdateRow(PACKAGE, "events", p["id"], {"start": p["start"], "end": p["end"]})]
-
-
 def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from open_event(hand, p["title"])
     yield from hand.tap("Edit event", scroll=False)
@@ -154,18 +142,6 @@ def _place_draw(d: Draw) -> Params | None:
     return {**_params(row), "location": d.random.pick([p for p in PLACES if p != row["location"]])} if row else None
 
 
-def _place_effects(p: Params) -> list[Effect]:
-    return [UpdateRow(PACKAGE, "events", p["id"], {"location": p["location"]})]
-
-
-def _place_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_event(hand, p["title"])
-    yield from hand.tap("Edit event", scroll=False)
-    yield from hand.fill("Location", p["location"])
-    yield from hand.tap("Save", scroll=False)
-    yield from hand.done()
-
-
 def _skip_draw(d: Draw) -> Params | None:
     rows = [row for row in d.rows(PACKAGE, "events") if row["repeat"] == "every week"]
     row = d.random.pick(rows)
@@ -174,18 +150,6 @@ def _skip_draw(d: Draw) -> Params | None:
     ahead = (start.weekday() - today.weekday() - 1) % 7 + 1 + 7 * d.random.between(0, 2)
     day = today + timedelta(days=ahead)
     return {"id": row["_id"], "title": row["title"], "date": day.isoformat(), "day": say(day)}
-
-
-def _skip_effects(p: Params) -> list[Effect]:
-    return [UpdateRow(PACKAGE, "events", p["id"], {"skipped": p["date"]})]
-
-
-def _skip_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from go_to(hand, p["date"])
-    yield from hand.tap(p["title"])
-    yield from hand.tap("Delete event", scroll=False)
-    yield from hand.tap("This day")
-    yield from hand.done()
 
 
 # Questions
@@ -207,11 +171,6 @@ def _place_ask_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _when(hand: Hand) -> str:
     return next(element.texts[0] for element in hand.screen if "When" in element.texts)
-
-
-def _time_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_event(hand, p["title"])
-    yield from hand.answer(_when(hand).split(" to ")[0].rpartition(", ")[2])
 
 
 def _date_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -252,17 +211,6 @@ def _busy_draw(d: Draw) -> Params | None:
 def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
     events = yield from read_day(hand, p["date"])
     yield from hand.answer(len(events))
-
-
-def _missing_draw(d: Draw) -> Params | None:
-    return {"title": d.random.pick(TITLES), "place": d.random.pick(PLACES)}
-
-
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Calendar")
-    yield from hand.tap("Search", scroll=False)
-    yield from hand.fill("Search events", p["title"])
-    yield from hand.infeasible()
 
 
 def _ask(kind: str, key: str) -> Callable[[Params], list[Effect]]:
@@ -331,7 +279,7 @@ TEMPLATES: Final = (
         ('Delete the event "{title}" on {day}.', '"{title}" on {day} is cancelled. Remove it from the calendar.'),
         _once_draw,
         _delete_effects,
-        _delete_solve,
+        steps(call(open_event, "{title}"), tap("Delete event", scroll=False), tap("Delete")),
         _APPS,
         complexity=1.6,
     ),
@@ -348,7 +296,7 @@ TEMPLATES: Final = (
         "CalendarMove",
         'Move "{title}" on {day} from {time} to {new}. It lasts as long as before.',
         _move_draw,
-        _move_effects,
+        lambda p: [UpdateRow(PACKAGE, "events", p["id"], {"start": p["start"], "end": p["end"]})],
         _move_solve,
         _APPS,
         complexity=3.0,
@@ -357,8 +305,13 @@ TEMPLATES: Final = (
         "CalendarSetLocation",
         '"{title}" on {day} takes place somewhere else: set its location to "{location}".',
         _place_draw,
-        _place_effects,
-        _place_solve,
+        lambda p: [UpdateRow(PACKAGE, "events", p["id"], {"location": p["location"]})],
+        steps(
+            call(open_event, "{title}"),
+            tap("Edit event", scroll=False),
+            fill("Location", "{location}"),
+            tap("Save", scroll=False),
+        ),
         _APPS,
         complexity=2.0,
     ),
@@ -366,8 +319,8 @@ TEMPLATES: Final = (
         "CalendarSkipDay",
         'The event "{title}" does not take place on {day}. Delete it on that day only, not on the others.',
         _skip_draw,
-        _skip_effects,
-        _skip_solve,
+        lambda p: [UpdateRow(PACKAGE, "events", p["id"], {"skipped": p["date"]})],
+        steps(call(go_to, "{date}"), tap("{title}"), tap("Delete event", scroll=False), tap("This day")),
         _APPS,
         complexity=3.0,
         split="held_out",
@@ -386,7 +339,7 @@ TEMPLATES: Final = (
         'At what time does "{title}" on {day} start?',
         _once_draw,
         _ask("time", "time"),
-        _time_solve,
+        steps(call(open_event, "{title}"), answer(lambda hand, p: _when(hand).split(" to ")[0].rpartition(", ")[2])),
         _APPS,
         complexity=1.4,
     ),
@@ -439,9 +392,9 @@ TEMPLATES: Final = (
     TaskTemplate(
         "CalendarMoveMissing",
         'Change the location of my event "{title}" to "{place}".',
-        _missing_draw,
+        lambda d: {"title": d.random.pick(TITLES), "place": d.random.pick(PLACES)},
         lambda p: [Infeasible()],
-        _missing_solve,
+        steps(start("Calendar"), tap("Search", scroll=False), fill("Search events", "{title}"), give_up()),
         _APPS,
         complexity=1.2,
         tags=("infeasible",),

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Final
 
 from turncredit.envs.android.elements import ScreenElement
-from turncredit.envs.android.tasks.hand import Finding, Hand, Script
+from turncredit.envs.android.tasks.hand import Finding, Hand, Script, is_no_field
 from turncredit.envs.android.tasks.template import Draw, Params
 from turncredit.phone.toolkit.tables import Row
 
@@ -68,7 +68,7 @@ def open_event(hand: Hand, title: str) -> Script:
     yield from hand.open("Calendar")
     yield from hand.tap("Search", scroll=False)
     yield from hand.fill("Search events", title)
-    yield from hand.tap(title, where=lambda element: element.kind != "field")
+    yield from hand.tap(title, where=is_no_field)
 
 
 def fill_form(hand: Hand, p: Params) -> Script:

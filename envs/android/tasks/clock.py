@@ -6,15 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from turncredit.envs.android.tasks.effects import Above, Answer, ColumnValue, DeleteRow, InsertRow, UpdateRow
-from turncredit.envs.android.tasks.hand import Hand, Script
-from turncredit.envs.android.tasks.template import (
-    Draw,
-    DrawFunction,
-    EffectsFunction,
-    Params,
-    SolveFunction,
-    TaskTemplate,
-)
+from turncredit.envs.android.tasks.hand import Hand, Script, is_item
+from turncredit.envs.android.tasks.steps import Step, answer, call, steps, tap
+from turncredit.envs.android.tasks.template import Draw, DrawFunction, EffectsFunction, Params, TaskTemplate
 from turncredit.phone.apps.clock import CITIES, city_time
 from turncredit.phone.toolkit.app import to_clock
 
@@ -25,7 +19,7 @@ _APPS: Final = ("Clock",)
 def open_tab(hand: Hand, name: str) -> Script:
     """Show a part of the app: Alarm, Clock, Timer or Stopwatch."""
     yield from hand.open("Clock")
-    yield from hand.tap(name, scroll=False, where=lambda element: element.kind == "item")
+    yield from hand.tap(name, scroll=False, where=is_item)
 
 
 # Cities
@@ -38,19 +32,6 @@ def _city_draw(shown: bool) -> DrawFunction:
         return {"city": city, "id": rows.get(city, 0)}
 
     return draw
-
-
-def _add_city_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_tab(hand, "Clock")
-    yield from hand.tap("Add city", scroll=False)
-    yield from hand.tap(p["city"])
-    yield from hand.done()
-
-
-def _remove_city_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_tab(hand, "Clock")
-    yield from hand.tap(f"Remove {p['city']}")
-    yield from hand.done()
 
 
 def _ask_city_draw(d: Draw) -> Params | None:
@@ -77,7 +58,7 @@ def _timer_draw(d: Draw) -> Params | None:
     }
 
 
-def _timer_solve(button: str) -> SolveFunction:
+def _timer_solve(button: str) -> Step:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_tab(hand, "Timer")
         digits = next((text for text in hand.texts() if text.endswith("s") and "h " in text), "")
@@ -99,13 +80,8 @@ def _running_timer_draw(d: Draw) -> Params | None:
     return {"seconds": seconds}
 
 
-def _timer_button_solve(button: str) -> SolveFunction:
-    def solve(hand: Hand, p: Params) -> Iterator[str]:
-        yield from open_tab(hand, "Timer")
-        yield from hand.tap(button)
-        yield from hand.done()
-
-    return solve
+def _timer_button_solve(button: str) -> Step:
+    return steps(call(open_tab, "Timer"), tap(button))
 
 
 # Stopwatch
@@ -127,18 +103,8 @@ def _stopped_draw(d: Draw) -> Params | None:
     return {"seconds": seconds, "time": f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"}
 
 
-def _stopwatch_solve(button: str) -> SolveFunction:
-    def solve(hand: Hand, p: Params) -> Iterator[str]:
-        yield from open_tab(hand, "Stopwatch")
-        yield from hand.tap(button)
-        yield from hand.done()
-
-    return solve
-
-
-def _ask_stopwatch_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_tab(hand, "Stopwatch")
-    yield from hand.answer(next(text for text in hand.texts() if text.count(":") == 2))
+def _stopwatch_solve(button: str) -> Step:
+    return steps(call(open_tab, "Stopwatch"), tap(button))
 
 
 def _row(table: str, **values: ColumnValue) -> EffectsFunction:
@@ -151,7 +117,7 @@ TEMPLATES: Final = (
         "Show the time of {city} in Clock.",
         _city_draw(False),
         lambda p: [InsertRow(PACKAGE, "cities", {"name": p["city"]})],
-        _add_city_solve,
+        steps(call(open_tab, "Clock"), tap("Add city", scroll=False), tap("{city}")),
         _APPS,
     ),
     TaskTemplate(
@@ -159,7 +125,7 @@ TEMPLATES: Final = (
         ("Remove {city} from the cities in Clock.", "I no longer need the time of {city} in Clock."),
         _city_draw(True),
         lambda p: [DeleteRow(PACKAGE, "cities", p["id"])],
-        _remove_city_solve,
+        steps(call(open_tab, "Clock"), tap("Remove {city}")),
         _APPS,
     ),
     TaskTemplate(
@@ -226,7 +192,10 @@ TEMPLATES: Final = (
         "What does the stopped stopwatch show? Answer as hh:mm:ss.",
         _stopped_draw,
         lambda p: [Answer("time", p["time"])],
-        _ask_stopwatch_solve,
+        steps(
+            call(open_tab, "Stopwatch"),
+            answer(lambda hand, p: next(text for text in hand.texts() if text.count(":") == 2)),
+        ),
         _APPS,
     ),
     TaskTemplate(

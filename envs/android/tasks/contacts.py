@@ -6,15 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, Shown, UpdateRow
-from turncredit.envs.android.tasks.hand import Hand, Script
-from turncredit.envs.android.tasks.template import (
-    Draw,
-    DrawFunction,
-    EffectsFunction,
-    Params,
-    SolveFunction,
-    TaskTemplate,
-)
+from turncredit.envs.android.tasks.hand import Hand, Script, is_button, is_no_field
+from turncredit.envs.android.tasks.steps import Step, call, choose, fill, give_up, start, steps, tap
+from turncredit.envs.android.tasks.template import Draw, DrawFunction, EffectsFunction, Params, TaskTemplate
 from turncredit.phone.apps.contacts import LABELS
 from turncredit.phone.content.people import COMPANIES, STREETS, TOWNS, Person, person
 from turncredit.phone.toolkit.tables import Row
@@ -46,7 +40,7 @@ def open_contact(hand: Hand, name: str) -> Script:
     """Show the page of a contact, by way of the search."""
     yield from hand.open("Contacts")
     yield from hand.fill("Search contacts", name)
-    yield from hand.tap(name, where=lambda element: element.kind != "field")
+    yield from hand.tap(name, where=is_no_field)
 
 
 def _edit(hand: Hand, name: str, label: str, value: str) -> Script:
@@ -70,28 +64,17 @@ def _new(p: Params, *columns: str, label: str = _DEFAULT_LABEL) -> list[Effect]:
     return [InsertRow(PACKAGE, "contacts", {**values, "label": label})]
 
 
-def _add_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _fill_form(hand, p, "phone")
-    yield from hand.tap("Save")
-    yield from hand.done()
-
-
-def _fill_form(hand: Hand, p: Params, *columns: str) -> Script:
-    labels = {"phone": "Phone", "email": "Email"}
+def _fill_form(hand: Hand, p: Params) -> Script:
     yield from hand.open("Contacts")
     yield from hand.tap("Create contact", scroll=False)
     yield from hand.fill("First name", p["first"])
     yield from hand.fill("Last name", p["last"])
-    for column in columns:
-        yield from hand.fill(labels[column], p[column])
+    yield from hand.fill("Phone", p["phone"])
     if "label" in p:
         yield from hand.choose("Phone label", p["label"])
 
 
-def _email_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _fill_form(hand, p, "phone", "email")
-    yield from hand.tap("Save")
-    yield from hand.done()
+_add_solve = steps(_fill_form, tap("Save"))
 
 
 def _draft_draw(d: Draw) -> Params | None:
@@ -102,11 +85,6 @@ def _draft_effects(p: Params) -> list[Effect]:
     empty = dict.fromkeys(("email", "company", "address", "notes"), "")
     values = {**empty, **{name: p[name] for name in ("first", "last", "phone", "label")}}
     return [Shown(PACKAGE, "form", values, {"id": 0})]  # 0: of a new contact
-
-
-def _draft_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _fill_form(hand, p, "phone")
-    yield from hand.done()
 
 
 # Changes
@@ -141,13 +119,8 @@ def _star_draw(starred: int) -> DrawFunction:
     return draw
 
 
-def _star_solve(label: str) -> SolveFunction:
-    def solve(hand: Hand, p: Params) -> Iterator[str]:
-        yield from open_contact(hand, p["name"])
-        yield from hand.tap(label, scroll=False)
-        yield from hand.done()
-
-    return solve
+def _star_solve(label: str) -> Step:
+    return steps(call(open_contact, "{name}"), tap(label, scroll=False))
 
 
 def _delete_draw(d: Draw) -> Params | None:
@@ -155,26 +128,10 @@ def _delete_draw(d: Draw) -> Params | None:
     return {"id": row["_id"], "name": name_of(row)}
 
 
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_contact(hand, p["name"])
-    yield from hand.tap("More options")
-    yield from hand.tap("Delete")
-    yield from hand.tap("Delete", where=lambda element: element.kind == "button")
-    yield from hand.done()
-
-
 def _label_draw(d: Draw) -> Params | None:
     row = known(d)
     label = d.random.pick([label for label in LABELS if label != row["label"]])
     return {"id": row["_id"], "name": name_of(row), "label": label}
-
-
-def _label_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_contact(hand, p["name"])
-    yield from hand.tap("Edit contact")
-    yield from hand.choose("Phone label", p["label"])
-    yield from hand.tap("Save")
-    yield from hand.done()
 
 
 # Questions
@@ -192,7 +149,7 @@ def _ask_effects(p: Params) -> list[Effect]:
     return [Answer("text", p["value"])]
 
 
-def _ask_solve(detail: str) -> SolveFunction:
+def _ask_solve(detail: str) -> Step:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_contact(hand, p["name"])
         row = yield from hand.look_for(detail)
@@ -207,10 +164,6 @@ def _count_draw(d: Draw) -> Params | None:
     return {"company": company, "count": count} if count else None
 
 
-def _count_effects(p: Params) -> list[Effect]:
-    return [Answer("number", p["count"])]
-
-
 def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.open("Contacts")
     yield from hand.fill("Search contacts", p["company"])
@@ -221,16 +174,6 @@ def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
 def _missing_draw(d: Draw) -> Params | None:
     absent = stranger(d)
     return {"name": f"{absent.first} {absent.last}"}
-
-
-def _missing_effects(p: Params) -> list[Effect]:
-    return [Infeasible()]
-
-
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Contacts")
-    yield from hand.fill("Search contacts", p["name"])
-    yield from hand.infeasible()
 
 
 TEMPLATES: Final = (
@@ -251,7 +194,7 @@ TEMPLATES: Final = (
         "Save a new contact: {first} {last}, phone {phone}, email {email}.",
         _add_draw,
         lambda p: _new(p, "phone", "email"),
-        _email_solve,
+        steps(_fill_form, fill("Email", "{email}"), tap("Save")),
         _APPS,
         complexity=1.6,
     ),
@@ -271,7 +214,7 @@ TEMPLATES: Final = (
         "phone label {label}. Do not save it.",
         _draft_draw,
         _draft_effects,
-        _draft_solve,
+        steps(_fill_form),
         _APPS,
         complexity=1.6,
     ),
@@ -308,7 +251,7 @@ TEMPLATES: Final = (
         "The number of {name} is labelled wrongly: make it {label}.",
         _label_draw,
         _set("label"),
-        _label_solve,
+        steps(call(open_contact, "{name}"), tap("Edit contact"), choose("Phone label", "{label}"), tap("Save")),
         _APPS,
         complexity=1.6,
     ),
@@ -333,7 +276,7 @@ TEMPLATES: Final = (
         ("Delete {name} from my contacts.", "Remove the contact {name}."),
         _delete_draw,
         lambda p: [DeleteRow(PACKAGE, "contacts", p["id"])],
-        _delete_solve,
+        steps(call(open_contact, "{name}"), tap("More options"), tap("Delete"), tap("Delete", where=is_button)),
         _APPS,
         complexity=1.2,
     ),
@@ -366,7 +309,7 @@ TEMPLATES: Final = (
         "ContactsCountCompany",
         "How many of my contacts work for {company}? Answer with a number.",
         _count_draw,
-        _count_effects,
+        lambda p: [Answer("number", p["count"])],
         _count_solve,
         _APPS,
     ),
@@ -374,8 +317,8 @@ TEMPLATES: Final = (
         "ContactsDeleteMissing",
         "Delete {name} from my contacts.",
         _missing_draw,
-        _missing_effects,
-        _missing_solve,
+        lambda p: [Infeasible()],
+        steps(start("Contacts"), fill("Search contacts", "{name}"), give_up()),
         _APPS,
         tags=("infeasible",),
     ),

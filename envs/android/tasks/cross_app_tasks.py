@@ -31,8 +31,9 @@ from turncredit.envs.android.tasks.app_routes import (
 )
 from turncredit.envs.android.tasks.contacts import name_of, stranger
 from turncredit.envs.android.tasks.effects import Effect, FileIs, InsertRow
-from turncredit.envs.android.tasks.hand import Hand
-from turncredit.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
+from turncredit.envs.android.tasks.hand import Hand, is_item
+from turncredit.envs.android.tasks.steps import Step
+from turncredit.envs.android.tasks.template import Draw, DrawFunction, Params, TaskTemplate
 from turncredit.phone.toolkit.tables import Value
 
 _TITLES: Final = ("For later", "From the phone", "Do not forget", "Copied down", "To keep", "Loose ends")
@@ -80,7 +81,7 @@ def _message(p: Params) -> list[Effect]:
     return [sent(p["number"], p["value"])]
 
 
-def _tell_detail(label: str) -> SolveFunction:
+def _tell_detail(label: str) -> Step:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         value = yield from contact_detail(hand, p["who"], label)
         yield from send_message(hand, p["to"], value)
@@ -143,7 +144,7 @@ def _alarm_for_event(hand: Hand, p: Params) -> Iterator[str]:
 
 def _set_alarm(hand: Hand, time: str) -> Iterator[str]:
     yield from hand.open("Clock")
-    yield from hand.tap("Alarm", scroll=False, where=lambda element: element.kind == "item")
+    yield from hand.tap("Alarm", scroll=False, where=is_item)
     yield from hand.tap("Add alarm", scroll=False)
     yield from hand.pick_time("Time", time)
     yield from hand.tap("Save")

@@ -10,7 +10,8 @@ from turncredit.envs.android.elements import ScreenElement
 from turncredit.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turncredit.envs.android.tasks.contacts import known, name_of, stranger
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
-from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.hand import Hand, Script, is_no_field
+from turncredit.envs.android.tasks.steps import answer, call, fill, give_up, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.dialer_calls import MISSED, OUTGOING
 from turncredit.phone.content.people import person
@@ -40,7 +41,7 @@ def find_contact(hand: Hand, name: str) -> Script:
     yield from hand.open("Phone")
     yield from hand.tap("Contacts", scroll=False)
     yield from hand.fill("Search contacts", name)
-    yield from hand.tap(name, where=lambda element: element.kind != "field")
+    yield from hand.tap(name, where=is_no_field)
 
 
 def open_more(hand: Hand, entry: str) -> Script:
@@ -57,17 +58,6 @@ def _call_draw(d: Draw) -> Params | None:
 
 def _call_effects(p: Params) -> list[Effect]:
     return [called(p["number"])]
-
-
-def _call_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from find_contact(hand, p["name"])
-    yield from hand.tap("Call", scroll=False)
-    yield from hand.tap("End call", scroll=False)
-    yield from hand.done()
-
-
-def _dial_draw(d: Draw) -> Params | None:
-    return {"number": digits(person(d.random).phone)}
 
 
 def _dial_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -107,41 +97,13 @@ def _back_solve(hand: Hand, p: Params) -> Iterator[str]:
 # Blocking
 
 
-def _block_draw(d: Draw) -> Params | None:
-    return {"number": person(d.random).phone}
-
-
 def _block_effects(p: Params) -> list[Effect]:
     return [InsertRow(PACKAGE, "blocked", {"number": p["number"]})]
-
-
-def _block_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_more(hand, "Blocked numbers")
-    yield from hand.tap("Block a number", scroll=False)
-    yield from hand.fill("Phone number", p["number"])
-    yield from hand.tap("Block")
-    yield from hand.done()
-
-
-def _block_contact_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from find_contact(hand, p["name"])
-    yield from hand.tap("Block number")
-    yield from hand.done()
 
 
 def _unblock_draw(d: Draw) -> Params | None:
     row = d.random.pick(d.rows(PACKAGE, "blocked"))
     return {"number": row["number"], "id": row["_id"]}
-
-
-def _unblock_effects(p: Params) -> list[Effect]:
-    return [DeleteRow(PACKAGE, "blocked", p["id"])]
-
-
-def _unblock_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_more(hand, "Blocked numbers")
-    yield from hand.tap(f"Unblock {p['number']}")
-    yield from hand.done()
 
 
 # The list of calls
@@ -153,32 +115,9 @@ def _history_draw(d: Draw) -> Params | None:
     return {"name": name_of(someone), "ids": ids, "count": len(ids)}
 
 
-def _history_effects(p: Params) -> list[Effect]:
-    return [DeleteRow(PACKAGE, "calls", key) for key in p["ids"]]
-
-
-def _history_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from find_contact(hand, p["name"])
-    yield from hand.tap("Delete history", scroll=False)
-    yield from hand.tap("Delete")
-    yield from hand.done()
-
-
 def _response_draw(d: Draw) -> Params | None:
     row = d.random.pick(d.rows(PACKAGE, "responses"))
     return {"id": row["_id"], "old": row["text"], "text": d.random.pick(_ANSWERS)}
-
-
-def _response_effects(p: Params) -> list[Effect]:
-    return [UpdateRow(PACKAGE, "responses", p["id"], {"text": p["text"]})]
-
-
-def _response_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_more(hand, "Quick responses")
-    yield from hand.tap(p["old"])
-    yield from hand.fill("Response", p["text"])
-    yield from hand.tap("OK")
-    yield from hand.done()
 
 
 # Questions
@@ -186,11 +125,6 @@ def _response_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _ask(kind: str, key: str) -> Callable[[Params], list[Effect]]:
     return lambda p: [Answer(kind, p[key])]
-
-
-def _who_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _show_missed(hand)
-    yield from hand.answer(_missed_calls(hand)[0].texts[0])
 
 
 def _missed_count_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -227,27 +161,20 @@ def _missing_draw(d: Draw) -> Params | None:
     return {"name": f"{absent.first} {absent.last}"}
 
 
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Phone")
-    yield from hand.tap("Contacts", scroll=False)
-    yield from hand.fill("Search contacts", p["name"])
-    yield from hand.infeasible()
-
-
 TEMPLATES: Final = (
     TaskTemplate(
         "PhoneCall",
         ("Call {name}, let it ring, and hang up.", "Phone {name} and end the call right away."),
         _call_draw,
         _call_effects,
-        _call_solve,
+        steps(call(find_contact, "{name}"), tap("Call", scroll=False), tap("End call", scroll=False)),
         _APPS,
         complexity=1.6,
     ),
     TaskTemplate(
         "PhoneDial",
         "Dial {number} with the keypad of Phone, call it and hang up.",
-        _dial_draw,
+        lambda d: {"number": digits(person(d.random).phone)},
         _call_effects,
         _dial_solve,
         _APPS,
@@ -266,9 +193,14 @@ TEMPLATES: Final = (
     TaskTemplate(
         "PhoneBlockNumber",
         ("Block calls from {number}.", "The number {number} must not be able to call me any more. Block it."),
-        _block_draw,
+        lambda d: {"number": person(d.random).phone},
         _block_effects,
-        _block_solve,
+        steps(
+            call(open_more, "Blocked numbers"),
+            tap("Block a number", scroll=False),
+            fill("Phone number", "{number}"),
+            tap("Block"),
+        ),
         _APPS,
         complexity=1.6,
     ),
@@ -277,7 +209,7 @@ TEMPLATES: Final = (
         "Block the number of {name} in Phone.",
         _call_draw,
         _block_effects,
-        _block_contact_solve,
+        steps(call(find_contact, "{name}"), tap("Block number")),
         _APPS,
         complexity=1.4,
     ),
@@ -285,8 +217,8 @@ TEMPLATES: Final = (
         "PhoneUnblock",
         "Take the number {number} off the blocked numbers.",
         _unblock_draw,
-        _unblock_effects,
-        _unblock_solve,
+        lambda p: [DeleteRow(PACKAGE, "blocked", p["id"])],
+        steps(call(open_more, "Blocked numbers"), tap("Unblock {number}")),
         _APPS,
         complexity=1.2,
     ),
@@ -294,8 +226,8 @@ TEMPLATES: Final = (
         "PhoneDeleteHistory",
         "Delete all calls with {name} from the call history, and no others.",
         _history_draw,
-        _history_effects,
-        _history_solve,
+        lambda p: [DeleteRow(PACKAGE, "calls", key) for key in p["ids"]],
+        steps(call(find_contact, "{name}"), tap("Delete history", scroll=False), tap("Delete")),
         _APPS,
         complexity=1.6,
     ),
@@ -303,8 +235,8 @@ TEMPLATES: Final = (
         "PhoneSetResponse",
         'Replace the quick response "{old}" of Phone with: {text}',
         _response_draw,
-        _response_effects,
-        _response_solve,
+        lambda p: [UpdateRow(PACKAGE, "responses", p["id"], {"text": p["text"]})],
+        steps(call(open_more, "Quick responses"), tap("{old}"), fill("Response", "{text}"), tap("OK")),
         _APPS,
         complexity=1.6,
         split="held_out",
@@ -314,7 +246,7 @@ TEMPLATES: Final = (
         "Whose call did I miss last? Answer with the full name.",
         _missed_draw,
         _ask("text", "name"),
-        _who_solve,
+        steps(call(_show_missed), answer(lambda hand, p: _missed_calls(hand)[0].texts[0])),
         _APPS,
     ),
     TaskTemplate(
@@ -350,7 +282,7 @@ TEMPLATES: Final = (
         "Call {name}, whose number is in my contacts.",
         _missing_draw,
         lambda p: [Infeasible()],
-        _missing_solve,
+        steps(start("Phone"), tap("Contacts", scroll=False), fill("Search contacts", "{name}"), give_up()),
         _APPS,
         complexity=1.2,
         tags=("infeasible",),

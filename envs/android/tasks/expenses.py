@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Final
 
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
-from turncredit.envs.android.tasks.hand import Finding, Hand, Script
+from turncredit.envs.android.tasks.hand import Finding, Hand, Script, is_item
+from turncredit.envs.android.tasks.steps import call, choose, fill, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.expenses import CATEGORIES
 from turncredit.phone.toolkit.tables import Row
@@ -26,10 +27,6 @@ def _draw_new(d: Draw, name: str) -> Params:
     cents = d.random.between(150, 9900)
     category = d.random.pick(CATEGORIES)
     return {"name": name, "cents": cents, "amount": _amount(cents), "category": category, "date": day.isoformat()}
-
-
-def _add_draw(d: Draw) -> Params | None:
-    return _draw_new(d, d.random.pick(_NEW))
 
 
 def _two_draw(d: Draw) -> Params | None:
@@ -56,11 +53,6 @@ def _add(hand: Hand, p: Params) -> Script:
     yield from hand.tap("Save", scroll=False)
 
 
-def _add_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _add(hand, p)
-    yield from hand.done()
-
-
 def _two_solve(hand: Hand, p: Params) -> Iterator[str]:
     for n, key in enumerate(("one", "two")):
         if not hand.met(n):
@@ -82,7 +74,7 @@ def _known(d: Draw) -> Params | None:
 def _find(hand: Hand, name: str) -> Script:
     yield from hand.open("Expenses")
     yield from hand.fill("Search expenses", name)
-    yield from hand.tap(name, where=lambda element: element.kind == "item")
+    yield from hand.tap(name, where=is_item)
 
 
 def _delete(hand: Hand, name: str) -> Script:
@@ -91,9 +83,7 @@ def _delete(hand: Hand, name: str) -> Script:
     yield from hand.tap("Delete", scroll=False)
 
 
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _delete(hand, p["name"])
-    yield from hand.done()
+_delete_solve = steps(call(_delete, "{name}"))
 
 
 def _several_draw(d: Draw) -> Params | None:
@@ -123,22 +113,6 @@ def _change_draw(d: Draw) -> Params | None:
     cents = d.random.between(150, 9900)
     category = d.pick([name for name in CATEGORIES if name != p["row"]["category"]])
     return {**p, "cents": cents, "amount": _amount(cents), "category": category}
-
-
-def _amount_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _find(hand, p["name"])
-    yield from hand.tap("Edit expense", scroll=False)
-    yield from hand.fill("Amount", p["amount"])
-    yield from hand.tap("Save", scroll=False)
-    yield from hand.done()
-
-
-def _category_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _find(hand, p["name"])
-    yield from hand.tap("Edit expense", scroll=False)
-    yield from hand.choose("Category", p["category"])
-    yield from hand.tap("Save", scroll=False)
-    yield from hand.done()
 
 
 def _number(text: str) -> str:
@@ -203,9 +177,9 @@ TEMPLATES: Final = (
             "Add an expense: {name}, {amount} €, category {category}, on {date}.",
             "I paid {amount} € for this on {date}: {name}. Enter it in Expenses, category {category}.",
         ),
-        _add_draw,
+        lambda d: _draw_new(d, d.random.pick(_NEW)),
         lambda p: [_inserted(p)],
-        _add_solve,
+        steps(_add),
         _APPS,
         complexity=2.4,
     ),
@@ -251,7 +225,12 @@ TEMPLATES: Final = (
         "The amount of the expense {name} is wrong: it was {amount} €. Correct it.",
         _change_draw,
         lambda p: [UpdateRow(PACKAGE, "expenses", p["id"], {"amount": p["cents"]})],
-        _amount_solve,
+        steps(
+            call(_find, "{name}"),
+            tap("Edit expense", scroll=False),
+            fill("Amount", "{amount}"),
+            tap("Save", scroll=False),
+        ),
         _APPS,
         complexity=1.4,
     ),
@@ -260,7 +239,12 @@ TEMPLATES: Final = (
         "Put the expense {name} into the category {category}.",
         _change_draw,
         lambda p: [UpdateRow(PACKAGE, "expenses", p["id"], {"category": p["category"]})],
-        _category_solve,
+        steps(
+            call(_find, "{name}"),
+            tap("Edit expense", scroll=False),
+            choose("Category", "{category}"),
+            tap("Save", scroll=False),
+        ),
         _APPS,
         complexity=1.6,
         split="held_out",

@@ -6,8 +6,9 @@ import posixpath
 from collections.abc import Iterator
 from typing import Final
 
-from turncredit.envs.android.tasks.effects import Answer, Effect, FileGone, FileIs, Infeasible
-from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.effects import Answer, FileGone, FileIs, Infeasible
+from turncredit.envs.android.tasks.hand import Hand, Script, is_button
+from turncredit.envs.android.tasks.steps import call, fill, give_up, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.files import DOCUMENTS, ROOT
 
@@ -34,53 +35,14 @@ def _go(hand: Hand, folder: str) -> Script:
         yield from hand.tap(name)
 
 
-def _command(hand: Hand, p: Params, name: str) -> Script:
-    yield from _go(hand, p["folder"])
-    yield from hand.tap(f"Options of {p['name']}")
+def _command(hand: Hand, folder: str, file: str, name: str) -> Script:
+    yield from _go(hand, folder)
+    yield from hand.tap(f"Options of {file}")
     yield from hand.tap(name, scroll=False)
-
-
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _command(hand, p, "Delete")
-    yield from hand.tap("Delete", where=lambda element: element.kind == "button")
-    yield from hand.done()
 
 
 def _target(p: Params) -> str:
     return f"{ROOT}/{p['target']}/{p['name']}"
-
-
-def _put_solve(hand: Hand, p: Params, command: str) -> Iterator[str]:
-    yield from _command(hand, p, command)
-    yield from hand.tap(p["target"])
-    yield from hand.done()
-
-
-def _rename_draw(d: Draw) -> Params | None:
-    return {**_known(d), "new": f"{d.random.pick(_NAMES).lower()} {d.random.between(10, 99)}.txt"}
-
-
-def _renamed(p: Params) -> list[Effect]:
-    return [FileGone(p["path"]), FileIs(f"{ROOT}/{p['folder']}/{p['new']}", p["text"], p["text"])]
-
-
-def _rename_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _command(hand, p, "Rename")
-    yield from hand.fill("New name", p["new"])
-    yield from hand.tap("Rename", where=lambda element: element.kind == "button")
-    yield from hand.done()
-
-
-def _folder_draw(d: Draw) -> Params | None:
-    return {"name": d.random.pick(_NAMES), "folder": d.random.pick(_TARGETS)}
-
-
-def _folder_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _go(hand, p["folder"])
-    yield from hand.tap("New folder", scroll=False)
-    yield from hand.fill("Folder name", p["name"])
-    yield from hand.tap("Create")
-    yield from hand.done()
 
 
 def _size_draw(d: Draw) -> Params | None:
@@ -89,7 +51,7 @@ def _size_draw(d: Draw) -> Params | None:
 
 
 def _size_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _command(hand, p, "Details")
+    yield from _command(hand, p["folder"], p["name"], "Details")
     size = next(text for text in hand.texts() if text.endswith(" bytes)"))
     yield from hand.answer(size.split("(")[1].split()[0])
 
@@ -159,19 +121,13 @@ def _missing_draw(d: Draw) -> Params | None:
     return {"folder": folder, "name": name}
 
 
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Files")
-    yield from hand.fill("Search files", p["name"])
-    yield from hand.infeasible()
-
-
 TEMPLATES: Final = (
     TaskTemplate(
         "FilesDelete",
         ("Delete the file {name} in the folder {folder}.", "Remove {name} from the folder {folder} of this phone."),
         _known,
         lambda p: [FileGone(p["path"])],
-        _delete_solve,
+        steps(call(_command, "{folder}", "{name}", "Delete"), tap("Delete", where=is_button)),
         _APPS,
         complexity=1.4,
     ),
@@ -180,7 +136,7 @@ TEMPLATES: Final = (
         "Move the file {name} from the folder {folder} to the folder {target}.",
         _elsewhere,
         lambda p: [FileGone(p["path"]), FileIs(_target(p), p["text"], p["text"])],
-        lambda hand, p: _put_solve(hand, p, "Move to"),
+        steps(call(_command, "{folder}", "{name}", "Move to"), tap("{target}")),
         _APPS,
         complexity=1.4,
     ),
@@ -189,7 +145,7 @@ TEMPLATES: Final = (
         "Put a copy of {name}, which is in {folder}, into the folder {target}.",
         _elsewhere,
         lambda p: [FileIs(_target(p), p["text"], p["text"])],
-        lambda hand, p: _put_solve(hand, p, "Copy to"),
+        steps(call(_command, "{folder}", "{name}", "Copy to"), tap("{target}")),
         _APPS,
         complexity=1.4,
         split="held_out",
@@ -197,18 +153,20 @@ TEMPLATES: Final = (
     TaskTemplate(
         "FilesRename",
         "Rename the file {name} in the folder {folder} to {new}.",
-        _rename_draw,
-        _renamed,
-        _rename_solve,
+        lambda d: {**_known(d), "new": f"{d.random.pick(_NAMES).lower()} {d.random.between(10, 99)}.txt"},
+        lambda p: [FileGone(p["path"]), FileIs(f"{ROOT}/{p['folder']}/{p['new']}", p["text"], p["text"])],
+        steps(
+            call(_command, "{folder}", "{name}", "Rename"), fill("New name", "{new}"), tap("Rename", where=is_button)
+        ),
         _APPS,
         complexity=1.6,
     ),
     TaskTemplate(
         "FilesCreateFolder",
         ("Create a folder called {name} in the folder {folder}.", "In {folder}, make a new folder: {name}."),
-        _folder_draw,
+        lambda d: {"name": d.random.pick(_NAMES), "folder": d.random.pick(_TARGETS)},
         lambda p: [FileIs(f"{ROOT}/{p['folder']}/{p['name']}/", "")],
-        _folder_solve,
+        steps(call(_go, "{folder}"), tap("New folder", scroll=False), fill("Folder name", "{name}"), tap("Create")),
         _APPS,
         complexity=1.2,
     ),
@@ -263,7 +221,7 @@ TEMPLATES: Final = (
         "Delete the file {name} in the folder {folder}.",
         _missing_draw,
         lambda p: [Infeasible()],
-        _missing_solve,
+        steps(start("Files"), fill("Search files", "{name}"), give_up()),
         _APPS,
         split="held_out",
         tags=("infeasible",),

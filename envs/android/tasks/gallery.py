@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, FileGone, FileIs, Infeasible, InsertRow
+from turncredit.envs.android.tasks.effects import Answer, DeleteRow, FileGone, FileIs, Infeasible, InsertRow
 from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.steps import fill, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.gallery import ALBUMS, ROOTS
 from turncredit.phone.toolkit.app import to_datetime
@@ -69,31 +70,6 @@ def _move_draw(d: Draw) -> Params | None:
 def _moved(d: Draw) -> Params | None:
     p = _move_draw(d)
     return {**p, "data": d.phone.files[p["path"]].data.hex()} if p else None
-
-
-def _move_effects(p: Params) -> list[Effect]:
-    return [FileGone(p["path"]), FileIs(f"/sdcard/{p['target']}/{p['name']}", bytes.fromhex(p["data"]))]
-
-
-def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open(hand, p)
-    yield from hand.tap("More options", scroll=False)
-    yield from hand.tap("Move to album", scroll=False)
-    yield from hand.tap(p["into"])
-    yield from hand.done()
-
-
-def _album_draw(d: Draw) -> Params | None:
-    return {"name": d.random.pick(_NAMES)}
-
-
-def _album_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Gallery")
-    yield from hand.tap("Albums", scroll=False)
-    yield from hand.tap("New album", scroll=False)
-    yield from hand.fill("Album name", p["name"])
-    yield from hand.tap("Create")
-    yield from hand.done()
 
 
 def _count_draw(d: Draw) -> Params | None:
@@ -206,17 +182,23 @@ TEMPLATES: Final = (
         "GalleryMove",
         "Move the picture {name} into the album {into}.",
         _moved,
-        _move_effects,
-        _move_solve,
+        lambda p: [FileGone(p["path"]), FileIs(f"/sdcard/{p['target']}/{p['name']}", bytes.fromhex(p["data"]))],
+        steps(_open, tap("More options", scroll=False), tap("Move to album", scroll=False), tap("{into}")),
         _APPS,
         complexity=1.4,
     ),
     TaskTemplate(
         "GalleryCreateAlbum",
         "Create an album called {name} in Gallery.",
-        _album_draw,
+        lambda d: {"name": d.random.pick(_NAMES)},
         lambda p: [FileIs(f"/sdcard/Pictures/{p['name']}/", "")],
-        _album_solve,
+        steps(
+            start("Gallery"),
+            tap("Albums", scroll=False),
+            tap("New album", scroll=False),
+            fill("Album name", "{name}"),
+            tap("Create"),
+        ),
         _APPS,
         complexity=1.2,
     ),

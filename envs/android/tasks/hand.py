@@ -24,7 +24,7 @@ from typing import Any, Final
 from turncredit.envs.android.elements import ScreenElement, find, normal
 from turncredit.phone.toolkit.state import HOME
 
-__all__ = ["Finding", "Hand", "Lost", "Script"]
+__all__ = ["Finding", "Hand", "Lost", "Script", "is_button", "is_item", "is_no_field"]
 
 Script = Iterator[str]
 """Actions."""
@@ -33,6 +33,21 @@ Finding = Generator[str, None, Any]
 _SCROLLS: Final = 40
 _BACKS: Final = 12
 _UP: Final = ("Navigate up", "Close")
+
+
+def is_button(element: ScreenElement) -> bool:
+    """Return whether an element is a button."""
+    return element.kind == "button"
+
+
+def is_item(element: ScreenElement) -> bool:
+    """Return whether an element is an entry of a list."""
+    return element.kind == "item"
+
+
+def is_no_field(element: ScreenElement) -> bool:
+    """Return whether an element is anything but a field, whose text says the same as what it finds."""
+    return element.kind != "field"
 
 
 class Lost(Exception):
@@ -298,10 +313,6 @@ class Hand:
             yield from self.tap(f"{'Next' if away > 0 else 'Previous'} {step}", scroll=False)
         yield from self.tap(f"{target.day} {target:%B %Y}", scroll=False)
         yield from self.tap("OK", scroll=False)
-
-    def hide_keyboard(self) -> Script:
-        """Press Back once, for a screen whose keyboard is open."""
-        yield "back"
 
     def answer(self, text: object) -> Script:
         """Answer a question, and say that the task is done."""

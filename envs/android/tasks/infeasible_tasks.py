@@ -8,8 +8,9 @@ from typing import Final
 from turncredit.envs.android.tasks.app_routes import CALENDAR, CONTACTS, contact_detail, reachable
 from turncredit.envs.android.tasks.contacts import name_of, stranger
 from turncredit.envs.android.tasks.effects import Effect, Infeasible, Shown
-from turncredit.envs.android.tasks.hand import Hand, Script
-from turncredit.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
+from turncredit.envs.android.tasks.hand import Hand, Script, is_item
+from turncredit.envs.android.tasks.steps import Step, call, give_up, start, steps, tap
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.clock import CITIES
 
 _ABSENT_APPS: Final = ("Weather", "Translator", "Compass", "Fitness", "Chess", "Banking", "Radio", "Scanner")
@@ -33,7 +34,7 @@ def _absent(package: str, table: str, column: str, names: tuple[str, ...], key: 
     return draw
 
 
-def _searched(app: str, field: str, key: str, before: Callable[[Hand], Script] | None = None) -> SolveFunction:
+def _searched(app: str, field: str, key: str, before: Callable[[Hand], Script] | None = None) -> Step:
     """Return a script that looks for something with the search of an app, and gives up."""
 
     def solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -65,29 +66,14 @@ def _homeless_draw(d: Draw) -> Params | None:
     return {"who": name_of(row), "to": name_of(to[0])} if row and to else None
 
 
-def _homeless_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from contact_detail(hand, p["who"], "Address")
-    yield from hand.infeasible()
-
-
 def _city_draw(d: Draw) -> Params | None:
     shown = {row["name"] for row in d.rows("com.android.deskclock", "cities")}
     return {"city": d.random.pick([city for city in CITIES if city not in shown])}
 
 
-def _city_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Clock")
-    yield from hand.tap("Clock", scroll=False, where=lambda element: element.kind == "item")
-    yield from hand.infeasible()
-
-
 def _note_draw(d: Draw) -> Params | None:
     to = reachable(d, 1)
     return {"title": d.random.pick(_NOTES), "to": name_of(to[0])} if to else None
-
-
-def _no_app_draw(d: Draw) -> Params | None:
-    return {"app": d.random.pick([name for name in _ABSENT_APPS if not d.has_app(name)])}
 
 
 def _drawer_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -119,7 +105,7 @@ TEMPLATES: Final = (
     TaskTemplate(
         "OpenMissingApp",
         "Open the app {app}.",
-        _no_app_draw,
+        lambda d: {"app": d.random.pick([name for name in _ABSENT_APPS if not d.has_app(name)])},
         _nothing,
         _drawer_solve,
         ("Settings",),
@@ -139,7 +125,7 @@ TEMPLATES: Final = (
         "Text {to} the address of {who}.",
         _homeless_draw,
         _nothing,
-        _homeless_solve,
+        steps(call(contact_detail, "{who}", "Address"), give_up()),
         ("Contacts", "Messages"),
         tags=("infeasible",),
     ),
@@ -195,7 +181,7 @@ TEMPLATES: Final = (
         "Remove {city} from the cities in Clock.",
         _city_draw,
         _nothing,
-        _city_solve,
+        steps(start("Clock"), tap("Clock", scroll=False, where=is_item), give_up()),
         ("Clock",),
         tags=("infeasible",),
     ),

@@ -11,8 +11,9 @@ from turncredit.envs.android.elements import ScreenElement
 from turncredit.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turncredit.envs.android.tasks.contacts import name_of, stranger
 from turncredit.envs.android.tasks.effects import Answer, Effect, Infeasible, InsertRow, UpdateRow
-from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.hand import Hand, Script, is_no_field
 from turncredit.envs.android.tasks.messages import TEXTS
+from turncredit.envs.android.tasks.steps import call, fill, give_up, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.toolkit.tables import Row, Value
 
@@ -80,38 +81,9 @@ def _send_effects(p: Params) -> list[Effect]:
     return [written("Sent", recipient=p["recipient"], subject=p["subject"], body=p["text"])]
 
 
-def _send_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _fill(hand, p)
-    yield from hand.tap("Send", scroll=False)
-    yield from hand.done()
-
-
-def _draft_effects(p: Params) -> list[Effect]:
-    return [written("Drafts", recipient=p["recipient"], subject=p["subject"], body=p["text"])]
-
-
-def _draft_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _fill(hand, p)
-    yield from hand.tap("Close", scroll=False)
-    yield from hand.tap("Save draft")
-    yield from hand.done()
-
-
 def _reply_draw(d: Draw) -> Params | None:
     p = pick(d)
     return {**p, "text": d.random.pick(TEXTS)} if p else None
-
-
-def _reply_effects(p: Params) -> list[Effect]:
-    return [written("Sent", recipient=p["address"], subject=f"Re: {p['subject']}", body=p["text"])]
-
-
-def _reply_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_mail(hand, p["subject"])
-    yield from hand.tap("Reply", scroll=False)
-    yield from hand.fill("Write your mail", p["text"])
-    yield from hand.tap("Send", scroll=False)
-    yield from hand.done()
 
 
 def _forward_draw(d: Draw) -> Params | None:
@@ -125,14 +97,6 @@ def _forward_effects(p: Params) -> list[Effect]:
     return [replace(written("Sent", **values, attachments=p["attachments"]), exact=("subject", "body", "attachments"))]
 
 
-def _forward_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_mail(hand, p["subject"])
-    yield from hand.tap("Forward", scroll=False)
-    yield from hand.fill("To", p["recipient"])
-    yield from hand.tap("Send", scroll=False)
-    yield from hand.done()
-
-
 # Order
 
 
@@ -141,26 +105,7 @@ def _move_effects(folder: str) -> Callable[[Params], list[Effect]]:
 
 
 def _tap_solve(button: str, folder: str = "Inbox") -> Callable[[Hand, Params], Iterator[str]]:
-    def solve(hand: Hand, p: Params) -> Iterator[str]:
-        yield from open_mail(hand, p["subject"], folder)
-        yield from hand.tap(button, scroll=False)
-        yield from hand.done()
-
-    return solve
-
-
-def _spam_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_mail(hand, p["subject"])
-    yield from hand.tap("More options", scroll=False)
-    yield from hand.tap("Move to Spam")
-    yield from hand.done()
-
-
-def _restore_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_mail(hand, p["subject"], "Archive")
-    yield from hand.tap("More options", scroll=False)
-    yield from hand.tap("Move to Inbox")
-    yield from hand.done()
+    return steps(call(open_mail, "{subject}", folder), tap(button, scroll=False))
 
 
 def _star_draw(d: Draw) -> Params | None:
@@ -229,19 +174,8 @@ def _missing_draw(d: Draw) -> Params | None:
     return {"name": f"{absent.first} {absent.last}", "text": d.random.pick(TEXTS)}
 
 
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Mail")
-    yield from hand.tap("Search", scroll=False)
-    yield from hand.fill("Search mails", p["name"])
-    yield from hand.infeasible()
-
-
 def _ask(kind: str) -> Callable[[Params], list[Effect]]:
     return lambda p: [Answer(kind, p["value"])]
-
-
-def _archived_draw(d: Draw) -> Params | None:
-    return pick(d, folder="Archive")
 
 
 TEMPLATES: Final = (
@@ -253,7 +187,7 @@ TEMPLATES: Final = (
         ),
         _send_draw,
         _send_effects,
-        _send_solve,
+        steps(_fill, tap("Send", scroll=False)),
         _APPS,
         complexity=1.8,
     ),
@@ -270,8 +204,8 @@ TEMPLATES: Final = (
         "MailDraft",
         'Write a mail to {recipient} with the subject "{subject}" and the text: {text} - keep it as a draft, unsent.',
         _send_draw,
-        _draft_effects,
-        _draft_solve,
+        lambda p: [written("Drafts", recipient=p["recipient"], subject=p["subject"], body=p["text"])],
+        steps(_fill, tap("Close", scroll=False), tap("Save draft")),
         _APPS,
         complexity=2.0,
         split="held_out",
@@ -283,8 +217,13 @@ TEMPLATES: Final = (
             'Reply to the mail of {sender} about "{subject}": {text}',
         ),
         _reply_draw,
-        _reply_effects,
-        _reply_solve,
+        lambda p: [written("Sent", recipient=p["address"], subject=f"Re: {p['subject']}", body=p["text"])],
+        steps(
+            call(open_mail, "{subject}"),
+            tap("Reply", scroll=False),
+            fill("Write your mail", "{text}"),
+            tap("Send", scroll=False),
+        ),
         _APPS,
         complexity=1.8,
     ),
@@ -294,7 +233,12 @@ TEMPLATES: Final = (
         'the "Fwd:" before the subject.',
         _forward_draw,
         _forward_effects,
-        _forward_solve,
+        steps(
+            call(open_mail, "{subject}"),
+            tap("Forward", scroll=False),
+            fill("To", "{recipient}"),
+            tap("Send", scroll=False),
+        ),
         _APPS,
         complexity=1.8,
     ),
@@ -321,7 +265,7 @@ TEMPLATES: Final = (
         'The mail "{subject}" from {sender} is spam: move it there.',
         pick,
         _move_effects("Spam"),
-        _spam_solve,
+        steps(call(open_mail, "{subject}"), tap("More options", scroll=False), tap("Move to Spam")),
         _APPS,
         complexity=1.4,
         split="held_out",
@@ -329,9 +273,9 @@ TEMPLATES: Final = (
     TaskTemplate(
         "MailMoveToInbox",
         'Move the mail "{subject}" from the archive back to the inbox.',
-        _archived_draw,
+        lambda d: pick(d, folder="Archive"),
         _move_effects("Inbox"),
-        _restore_solve,
+        steps(call(open_mail, "{subject}", "Archive"), tap("More options", scroll=False), tap("Move to Inbox")),
         _APPS,
         complexity=1.6,
     ),
@@ -386,7 +330,7 @@ TEMPLATES: Final = (
         "Answer the mail that {name} sent me: {text}",
         _missing_draw,
         lambda p: [Infeasible()],
-        _missing_solve,
+        steps(start("Mail"), tap("Search", scroll=False), fill("Search mails", "{name}"), give_up()),
         _APPS,
         complexity=1.2,
         tags=("infeasible",),
@@ -399,7 +343,7 @@ def _by_name(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.tap("Compose", scroll=False)
     if hand.field("To").value != p["recipient"]:
         yield from hand.fill("To", p["name"])
-        yield from hand.tap(p["name"], where=lambda element: element.kind != "field")
+        yield from hand.tap(p["name"], where=is_no_field)
     yield from hand.fill("Subject", p["subject"])
     yield from hand.fill("Write your mail", p["text"])
     yield from hand.tap("Send", scroll=False)

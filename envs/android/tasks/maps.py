@@ -8,7 +8,8 @@ from typing import Final
 
 from turncredit.envs.android.elements import ScreenElement
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
-from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script, is_item
+from turncredit.envs.android.tasks.steps import call, give_up, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.maps import LISTS
 from turncredit.phone.apps.maps_places import KINDS, me
@@ -79,7 +80,7 @@ def search(hand: Hand, words: str) -> Script:
 def open_place(hand: Hand, name: str) -> Script:
     """Open the sheet of a place."""
     yield from search(hand, name)
-    yield from hand.tap(name, where=lambda element: element.kind == "item")
+    yield from hand.tap(name, where=is_item)
 
 
 def place_detail(hand: Hand, name: str, label: str) -> Finding:
@@ -120,11 +121,6 @@ def _saved(p: Params) -> list[Effect]:
     return [InsertRow(PACKAGE, "saved", {"place": p["id"], "list": p["list"]})]
 
 
-def _save_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from save_place(hand, p["place"], p["list"])
-    yield from hand.done()
-
-
 def _own_draw(d: Draw) -> Params | None:
     row = d.pick(d.rows(PACKAGE, "saved"))
     if row is None:
@@ -132,18 +128,6 @@ def _own_draw(d: Draw) -> Params | None:
     venue = d.rows(PACKAGE, "places", _id=row["place"])[0]
     other = d.random.pick([name for name in LISTS if name != row["list"]])
     return {**_params(venue), "saved": row["_id"], "list": row["list"], "other": other}
-
-
-def _remove_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Maps")
-    yield from hand.tap("Saved", scroll=False)
-    yield from hand.tap(f"Remove {p['place']}")
-    yield from hand.done()
-
-
-def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from save_place(hand, p["place"], p["other"])
-    yield from hand.done()
 
 
 def _away(d: Draw, row: Row) -> float:
@@ -171,14 +155,6 @@ def _nearest_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 # Questions
-
-
-def _ask_draw(d: Draw) -> Params | None:
-    return pick_place(d)
-
-
-def _address(p: Params) -> list[Effect]:
-    return [Answer("text", p["address"], (_short(p["address"]),))]
 
 
 def _address_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -250,31 +226,13 @@ def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
 # What cannot be done
 
 
-def _absent_draw(d: Draw) -> Params | None:
-    return {"place": d.random.pick(_ABSENT), "list": d.random.pick(LISTS)}
-
-
-def _absent_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from search(hand, p["place"])
-    yield from hand.infeasible()
-
-
-def _silent_draw(d: Draw) -> Params | None:
-    return pick_place(d, lambda row: not row["phone"])
-
-
-def _silent_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_place(hand, p["place"])
-    yield from hand.infeasible()
-
-
 TEMPLATES: Final = (
     TaskTemplate(
         "MapsSave",
         ("Save {place} to my list {list} in Maps.", "Put {place} into the list {list} of my saved places."),
         _save_draw,
         _saved,
-        _save_solve,
+        steps(call(save_place, "{place}", "{list}")),
         _APPS,
         complexity=1.2,
     ),
@@ -283,7 +241,7 @@ TEMPLATES: Final = (
         ("Remove {place} from my saved places in Maps.", "I do not need {place} among my saved places any more."),
         _own_draw,
         lambda p: [DeleteRow(PACKAGE, "saved", p["saved"])],
-        _remove_solve,
+        steps(start("Maps"), tap("Saved", scroll=False), tap("Remove {place}")),
         _APPS,
     ),
     TaskTemplate(
@@ -291,7 +249,7 @@ TEMPLATES: Final = (
         "{place} is among my saved places in Maps. Move it to the list {other}.",
         _own_draw,
         lambda p: [UpdateRow(PACKAGE, "saved", p["saved"], {"list": p["other"]})],
-        _move_solve,
+        steps(call(save_place, "{place}", "{other}")),
         _APPS,
         complexity=1.4,
         split="held_out",
@@ -318,8 +276,8 @@ TEMPLATES: Final = (
     TaskTemplate(
         "MapsAskAddress",
         ("What is the address of {place}?", "In which street and at which number is {place}? See Maps."),
-        _ask_draw,
-        _address,
+        lambda d: pick_place(d),
+        lambda p: [Answer("text", p["address"], (_short(p["address"]),))],
         _address_solve,
         _APPS,
     ),
@@ -353,18 +311,18 @@ TEMPLATES: Final = (
     TaskTemplate(
         "MapsSaveMissing",
         "Save {place} to my list {list} in Maps. If Maps does not know it, say so.",
-        _absent_draw,
+        lambda d: {"place": d.random.pick(_ABSENT), "list": d.random.pick(LISTS)},
         lambda p: [Infeasible()],
-        _absent_solve,
+        steps(call(search, "{place}"), give_up()),
         _APPS,
         tags=("infeasible",),
     ),
     TaskTemplate(
         "MapsCallMissing",
         "Call {place}, with the number that Maps has for it.",
-        _silent_draw,
+        lambda d: pick_place(d, lambda row: not row["phone"]),
         lambda p: [Infeasible()],
-        _silent_solve,
+        steps(call(open_place, "{place}"), give_up()),
         _APPS,
         tags=("infeasible",),
     ),

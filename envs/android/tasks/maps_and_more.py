@@ -21,15 +21,15 @@ from turncredit.envs.android.tasks.app_routes import (
 )
 from turncredit.envs.android.tasks.contacts import name_of
 from turncredit.envs.android.tasks.effects import Effect, FileIs, InsertRow
-from turncredit.envs.android.tasks.hand import Hand
+from turncredit.envs.android.tasks.hand import Hand, is_item
 from turncredit.envs.android.tasks.maps import PACKAGE, open_place, pick_place, place_detail, save_place
 from turncredit.envs.android.tasks.maps_ways import minutes_of_way, show_way
+from turncredit.envs.android.tasks.steps import Step, call, fill, steps, tap
 from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,
     Params,
-    SolveFunction,
     TaskTemplate,
     TemplateOptions,
 )
@@ -47,14 +47,6 @@ def _place(d: Draw, kinds: tuple[str, ...] = ()) -> Params | None:
     return {**venue, "to": name_of(to[0]), "number": to[0]["phone"]} if venue and to else None
 
 
-def _call_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_place(hand, p["place"])
-    yield from hand.tap("Call")
-    yield from hand.tap("Call", scroll=False)
-    yield from hand.tap("End call", scroll=False)
-    yield from hand.done()
-
-
 def _call_effects(p: Params) -> list[Effect]:
     values = {"number": p["phone"], "type": _OUTGOING}
     return [InsertRow(_PHONE, "calls", values, free=("date", "duration"))]
@@ -67,17 +59,6 @@ def _tell(label: str) -> Callable[[Hand, Params], Iterator[str]]:
         yield from hand.done()
 
     return solve
-
-
-def _tell_solve(hand: Hand, p: Params) -> Iterator[str]:
-    """Share the address from its sheet."""
-    yield from open_place(hand, p["place"])
-    yield from hand.tap("Share")
-    yield from hand.tap("Send address as message", scroll=False)
-    yield from hand.fill("To", p["to"])
-    yield from hand.tap(p["to"], where=lambda element: element.kind == "item")
-    yield from hand.tap("Send", scroll=False)
-    yield from hand.done()
 
 
 def _event_draw(d: Draw) -> Params | None:
@@ -162,7 +143,7 @@ def _template(
     goal: str | tuple[str, ...],
     draw: DrawFunction,
     effects: EffectsFunction,
-    solve: SolveFunction,
+    solve: Step,
     other: str,
     **more: Unpack[TemplateOptions],
 ) -> TaskTemplate:
@@ -176,7 +157,7 @@ TEMPLATES: Final = (
         ("Call {place}; its number is in Maps. Hang up again.", "Find {place} in Maps, call it, and end the call."),
         _place,
         _call_effects,
-        _call_solve,
+        steps(call(open_place, "{place}"), tap("Call"), tap("Call", scroll=False), tap("End call", scroll=False)),
         "Phone",
         complexity=1.6,
     ),
@@ -188,7 +169,14 @@ TEMPLATES: Final = (
         ),
         _place,
         lambda p: [sent(p["number"], p["address"])],
-        _tell_solve,
+        steps(
+            call(open_place, "{place}"),
+            tap("Share"),
+            tap("Send address as message", scroll=False),
+            fill("To", "{to}"),
+            tap("{to}", where=is_item),
+            tap("Send", scroll=False),
+        ),
         "Messages",
     ),
     _template(

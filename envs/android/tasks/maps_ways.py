@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, Shown
-from turncredit.envs.android.tasks.hand import Hand, Lost, Script
+from turncredit.envs.android.tasks.hand import Hand, Lost, Script, is_item
 from turncredit.envs.android.tasks.maps import PACKAGE, open_place, pick_place
+from turncredit.envs.android.tasks.steps import answer, call, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.maps import ME
 from turncredit.phone.apps.maps_places import me
@@ -32,7 +33,7 @@ def show_way(hand: Hand, start: str, end: str, mode: str) -> Script:
     if start:
         yield from hand.tap("From")
         yield from hand.fill("Search places", start)
-        yield from hand.tap(start, where=lambda element: element.kind == "item")
+        yield from hand.tap(start, where=is_item)
     if mode != "Walking":
         yield from hand.tap(mode, scroll=False)
 
@@ -66,9 +67,7 @@ def _way_draw(mode: str, from_here: bool = False) -> Callable[[Draw], Params | N
     return draw
 
 
-def _minutes_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from show_way(hand, p["from"], p["to"], p["mode"])
-    yield from hand.answer(minutes_of_way(hand))
+_minutes_solve = steps(call(show_way, "{from}", "{to}", "{mode}"), answer(lambda hand, p: minutes_of_way(hand)))
 
 
 def _street_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -82,11 +81,6 @@ def _street_solve(hand: Hand, p: Params) -> Iterator[str]:
     if not leg:
         raise Lost("the directions have one street only")
     yield from hand.answer(leg.partition(" into " if " into " in leg else " on ")[2])
-
-
-def _show_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from show_way(hand, p["from"], p["to"], p["mode"])
-    yield from hand.done()
 
 
 # Reviews
@@ -117,12 +111,6 @@ def _own_review_draw(d: Draw) -> Params | None:
         return None
     values = {"place": p["id"], "author": ME, "stars": p["stars"], "text": p["text"]}
     return {**p, "review": d.insert(PACKAGE, "reviews", **values)}
-
-
-def _drop_review_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_place(hand, p["place"])
-    yield from hand.tap("Delete my review")
-    yield from hand.done()
 
 
 TEMPLATES: Final = (
@@ -161,7 +149,7 @@ TEMPLATES: Final = (
         ),
         _way_draw("Driving"),
         lambda p: [Shown(PACKAGE, "directions", {"start": p["start"], "end": p["end"], "mode": "Driving"})],
-        _show_solve,
+        steps(call(show_way, "{from}", "{to}", "{mode}")),
         _APPS,
         complexity=2.0,
     ),
@@ -179,7 +167,7 @@ TEMPLATES: Final = (
         "Delete the review of {place} that I wrote.",
         _own_review_draw,
         lambda p: [DeleteRow(PACKAGE, "reviews", p["review"])],
-        _drop_review_solve,
+        steps(call(open_place, "{place}"), tap("Delete my review")),
         _APPS,
         complexity=1.4,
     ),

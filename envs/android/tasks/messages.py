@@ -10,7 +10,8 @@ from typing import Final
 from turncredit.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turncredit.envs.android.tasks.contacts import name_of, stranger
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow
-from turncredit.envs.android.tasks.hand import Hand, Script
+from turncredit.envs.android.tasks.hand import Hand, Script, is_no_field
+from turncredit.envs.android.tasks.steps import call, fill, give_up, hold, leave, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.messages import DRAFT, INBOX, QUEUED, SENT
 from turncredit.phone.content.people import STREETS, TOWNS, person
@@ -71,7 +72,7 @@ def write_to(hand: Hand, name: str) -> Script:
     yield from hand.tap("Start chat", scroll=False)
     yield from hand.fill("To", name)
     entry = name if any(letter.isalpha() for letter in name) else f"Send to {name}"
-    yield from hand.tap(entry, where=lambda element: element.kind != "field")
+    yield from hand.tap(entry, where=is_no_field)
 
 
 def send(hand: Hand, text: str) -> Script:
@@ -93,22 +94,6 @@ def _send_draw(d: Draw) -> Params | None:
     return {"name": name_of(row), "phone": row["phone"], "text": d.random.pick(TEXTS)}
 
 
-def _send_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from write_to(hand, p["name"])
-    yield from send(hand, p["text"])
-    yield from hand.done()
-
-
-def _number_draw(d: Draw) -> Params | None:
-    return {"phone": person(d.random).phone, "text": d.random.pick(TEXTS)}
-
-
-def _number_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from write_to(hand, p["phone"])
-    yield from send(hand, p["text"])
-    yield from hand.done()
-
-
 def _effects(p: Params) -> list[Effect]:
     return [sent(p["phone"], p["text"])]
 
@@ -120,13 +105,6 @@ def _copied(p: Params) -> list[Effect]:
 def _reply_draw(d: Draw) -> Params | None:
     someone, _ = d.random.pick(talks(d))
     return {"name": name_of(someone), "phone": someone["phone"], "text": d.random.pick(TEXTS)}
-
-
-def _reply_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Messages")
-    yield from hand.tap(p["name"])
-    yield from send(hand, p["text"])
-    yield from hand.done()
 
 
 def arrive(d: Draw, address: str, body: str) -> None:
@@ -179,7 +157,7 @@ def _forward_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.long_press([e for e in hand.screen if e.node.resource_id.endswith("message_text")][-1].texts[0])
     yield from hand.tap("Forward")
     yield from hand.fill("To", p["other"])
-    yield from hand.tap(p["other"], where=lambda element: element.kind != "field")
+    yield from hand.tap(p["other"], where=is_no_field)
     yield from hand.tap("Send", scroll=False)
     yield from hand.done()
 
@@ -189,10 +167,6 @@ def _address_draw(d: Draw) -> Params | None:
     text = f"{d.random.between(1, 99)} {d.random.pick(STREETS)}, {d.random.pick(TOWNS)}"
     arrive(d, str(sender["phone"]), f"We meet here: {text}")
     return {"name": name_of(sender), "other": name_of(two), "phone": two["phone"], "text": text}
-
-
-def _address_effects(p: Params) -> list[Effect]:
-    return [sent(p["phone"], p["text"])]
 
 
 def _address_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -230,13 +204,6 @@ def _later_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _draft_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from write_to(hand, p["name"])
-    yield from hand.fill("Text message", p["text"])
-    yield from hand.leave()
-    yield from hand.done()
-
-
 # Conversations
 
 
@@ -245,45 +212,12 @@ def _talk_draw(d: Draw) -> Params | None:
     return {"name": name_of(someone), "phone": someone["phone"], "ids": [row["_id"] for row in rows]}
 
 
-def _delete_effects(p: Params) -> list[Effect]:
-    return [DeleteRow(PACKAGE, "sms", key) for key in p["ids"]]
-
-
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _hold_conversation(hand, p["name"])
-    yield from hand.tap("Delete conversation")
-    yield from hand.tap("Delete")
-    yield from hand.done()
-
-
-def _archive_effects(p: Params) -> list[Effect]:
-    return [InsertRow(PACKAGE, "archived", {"address": p["phone"]})]
-
-
-def _archive_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _hold_conversation(hand, p["name"])
-    yield from hand.tap("Archive")
-    yield from hand.done()
-
-
 def _unarchive_draw(d: Draw) -> Params | None:
     for row in d.rows(PACKAGE, "archived"):
         for someone in d.rows(CONTACTS, "contacts"):
             if digits(str(someone["phone"])) == digits(str(row["address"])):
                 return {"name": name_of(someone), "id": row["_id"]}
     return None
-
-
-def _unarchive_effects(p: Params) -> list[Effect]:
-    return [DeleteRow(PACKAGE, "archived", p["id"])]
-
-
-def _unarchive_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Messages")
-    yield from hand.tap("Archive", scroll=False)
-    yield from hand.long_press(p["name"])
-    yield from hand.tap("Unarchive")
-    yield from hand.done()
 
 
 # Questions
@@ -297,10 +231,6 @@ def _last_draw(d: Draw) -> Params | None:
     return {"name": name_of(someone), "value": row["body"]}
 
 
-def _text_effects(p: Params) -> list[Effect]:
-    return [Answer("text", p["value"])]
-
-
 def _last_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.open("Messages")
     yield from hand.tap(p["name"])
@@ -311,10 +241,6 @@ def _last_solve(hand: Hand, p: Params) -> Iterator[str]:
 def _code_draw(d: Draw) -> Params | None:
     rows = [row for row in d.rows(PACKAGE, "sms") if "Pick-up code" in row["body"]]
     return {"value": str(rows[-1]["body"]).rpartition("code ")[2].strip(".")} if len(rows) == 1 else None
-
-
-def _code_effects(p: Params) -> list[Effect]:
-    return [Answer("number", p["value"])]
 
 
 def _code_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -332,29 +258,22 @@ def _missing_draw(d: Draw) -> Params | None:
     return {"name": f"{absent.first} {absent.last}", "text": d.random.pick(TEXTS)}
 
 
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Messages")
-    yield from hand.tap("Start chat", scroll=False)
-    yield from hand.fill("To", p["name"])
-    yield from hand.infeasible()
-
-
 TEMPLATES: Final = (
     TaskTemplate(
         "MessagesSend",
         ("Text {name}: {text}", "Send {name} a message that says: {text}"),
         _send_draw,
         _effects,
-        _send_solve,
+        steps(call(write_to, "{name}"), call(send, "{text}")),
         _APPS,
         complexity=1.6,
     ),
     TaskTemplate(
         "MessagesSendToNumber",
         "Send a text message to {phone}: {text}",
-        _number_draw,
+        lambda d: {"phone": person(d.random).phone, "text": d.random.pick(TEXTS)},
         _effects,
-        _number_solve,
+        steps(call(write_to, "{phone}"), call(send, "{text}")),
         _APPS,
         complexity=1.6,
     ),
@@ -363,7 +282,7 @@ TEMPLATES: Final = (
         ("Answer {name} in our conversation: {text}", "Reply to {name} with: {text}"),
         _reply_draw,
         _effects,
-        _reply_solve,
+        steps(start("Messages"), tap("{name}"), call(send, "{text}")),
         _APPS,
         complexity=1.8,
     ),
@@ -399,7 +318,7 @@ TEMPLATES: Final = (
         "MessagesSendReceivedAddress",
         "{name} has just texted me where we meet. Text the address, and nothing but the address, to {other}.",
         _address_draw,
-        _address_effects,
+        lambda p: [sent(p["phone"], p["text"])],
         _address_solve,
         _APPS,
         complexity=3.0,
@@ -418,7 +337,7 @@ TEMPLATES: Final = (
         "Start a text message to {name} that says: {text} - but do not send it, leave it as a draft.",
         _send_draw,
         lambda p: [sent(p["phone"], p["text"], DRAFT)],
-        _draft_solve,
+        steps(call(write_to, "{name}"), fill("Text message", "{text}"), leave()),
         _APPS,
         complexity=2.0,
         split="held_out",
@@ -427,8 +346,8 @@ TEMPLATES: Final = (
         "MessagesDeleteConversation",
         ("Delete the whole conversation with {name}.", "Remove all text messages that I exchanged with {name}."),
         _talk_draw,
-        _delete_effects,
-        _delete_solve,
+        lambda p: [DeleteRow(PACKAGE, "sms", key) for key in p["ids"]],
+        steps(call(_hold_conversation, "{name}"), tap("Delete conversation"), tap("Delete")),
         _APPS,
         complexity=1.6,
     ),
@@ -436,8 +355,8 @@ TEMPLATES: Final = (
         "MessagesArchive",
         "Archive the conversation with {name}.",
         _talk_draw,
-        _archive_effects,
-        _archive_solve,
+        lambda p: [InsertRow(PACKAGE, "archived", {"address": p["phone"]})],
+        steps(call(_hold_conversation, "{name}"), tap("Archive")),
         _APPS,
         complexity=1.4,
     ),
@@ -445,8 +364,8 @@ TEMPLATES: Final = (
         "MessagesUnarchive",
         "Bring the conversation with {name} back from the archive.",
         _unarchive_draw,
-        _unarchive_effects,
-        _unarchive_solve,
+        lambda p: [DeleteRow(PACKAGE, "archived", p["id"])],
+        steps(start("Messages"), tap("Archive", scroll=False), hold("{name}"), tap("Unarchive")),
         _APPS,
         complexity=1.2,
     ),
@@ -454,7 +373,7 @@ TEMPLATES: Final = (
         "MessagesAskLast",
         "What did {name} write in the last text message? Answer with its exact words.",
         _last_draw,
-        _text_effects,
+        lambda p: [Answer("text", p["value"])],
         _last_solve,
         _APPS,
         complexity=1.4,
@@ -463,7 +382,7 @@ TEMPLATES: Final = (
         "MessagesAskCode",
         "Which code do I need to pick up my parcel at Parcel Point? Look into my messages.",
         _code_draw,
-        _code_effects,
+        lambda p: [Answer("number", p["value"])],
         _code_solve,
         _APPS,
         complexity=1.4,
@@ -474,7 +393,7 @@ TEMPLATES: Final = (
         "Text {name}, who is among my contacts: {text}",
         _missing_draw,
         lambda p: [Infeasible()],
-        _missing_solve,
+        steps(start("Messages"), tap("Start chat", scroll=False), fill("To", "{name}"), give_up()),
         _APPS,
         complexity=1.2,
         tags=("infeasible",),

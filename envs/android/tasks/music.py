@@ -14,7 +14,8 @@ from turncredit.envs.android.tasks.effects import (
     NewId,
     UpdateRow,
 )
-from turncredit.envs.android.tasks.hand import Finding, Hand, Script
+from turncredit.envs.android.tasks.hand import Finding, Hand, Script, is_button
+from turncredit.envs.android.tasks.steps import call, fill, give_up, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 
 PACKAGE: Final = "org.turncredit.music"
@@ -60,15 +61,6 @@ def _create(hand: Hand, name: str) -> Script:
     yield from hand.tap("Create")
 
 
-def _new_draw(d: Draw) -> Params | None:
-    return {"name": d.random.pick(_NAMES)}
-
-
-def _new_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _create(hand, p["name"])
-    yield from hand.done()
-
-
 def _filled_draw(d: Draw) -> Params | None:
     rows = d.some(d.rows(PACKAGE, "songs"), 2)
     return {"name": d.random.pick(_NAMES), "titles": [r["title"] for r in rows], "songs": [r["_id"] for r in rows]}
@@ -102,31 +94,15 @@ def _add_effects(p: Params) -> list[Effect]:
     return [InsertRow(PACKAGE, "entries", values)]
 
 
-def _add_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _to_list(hand, p["title"], p["name"])
-    yield from hand.done()
-
-
 def _queue_draw(d: Draw) -> Params | None:
     rows = d.some(d.rows(PACKAGE, "songs"), 2)
     return {"titles": [row["title"] for row in rows], "songs": [row["_id"] for row in rows]}
-
-
-def _queue_effects(p: Params) -> list[Effect]:
-    return [InsertRow(PACKAGE, "queue", {"song": song, "position": n}) for n, song in enumerate(p["songs"], 1)]
 
 
 def _queue_solve(hand: Hand, p: Params) -> Iterator[str]:
     for n, title in enumerate(p["titles"]):
         if not hand.met(n):
             yield from _command(hand, title, "Add to queue")
-    yield from hand.done()
-
-
-def _play_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Music")
-    yield from hand.tap("Songs", scroll=False)
-    yield from hand.tap(p["title"])
     yield from hand.done()
 
 
@@ -137,25 +113,6 @@ def _remove_draw(d: Draw) -> Params | None:
     return {**p, "entry": entry["_id"], "title": song["title"]}
 
 
-def _remove_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open_list(hand, p["name"])
-    yield from hand.tap(f"Remove {p['title']}")
-    yield from hand.done()
-
-
-def _rename_draw(d: Draw) -> Params | None:
-    return {**_list(d), "new": d.random.pick(_NAMES)}
-
-
-def _rename_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open_list(hand, p["name"])
-    yield from hand.tap("More options", scroll=False)
-    yield from hand.tap("Rename", scroll=False)
-    yield from hand.fill("Playlist name", p["new"])
-    yield from hand.tap("Rename", where=lambda element: element.kind == "button")
-    yield from hand.done()
-
-
 def _delete_draw(d: Draw) -> Params | None:
     p = _list(d)
     return {**p, "entries": [entry["_id"] for entry in d.rows(PACKAGE, "entries", playlist=p["list"])]}
@@ -164,14 +121,6 @@ def _delete_draw(d: Draw) -> Params | None:
 def _delete_effects(p: Params) -> list[Effect]:
     entries = [DeleteRow(PACKAGE, "entries", key) for key in p["entries"]]
     return [DeleteRow(PACKAGE, "playlists", p["list"]), *entries]
-
-
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _open_list(hand, p["name"])
-    yield from hand.tap("More options", scroll=False)
-    yield from hand.tap("Delete", scroll=False)
-    yield from hand.tap("Delete", where=lambda element: element.kind == "button")
-    yield from hand.done()
 
 
 def _about(hand: Hand, title: str) -> Finding:
@@ -207,23 +156,13 @@ def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(about.split()[0])
 
 
-def _missing_draw(d: Draw) -> Params | None:
-    return {**_song(d), "name": d.random.pick(_NAMES)}
-
-
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Music")
-    yield from hand.tap("Playlists", scroll=False)
-    yield from hand.infeasible()
-
-
 TEMPLATES: Final = (
     TaskTemplate(
         "MusicCreatePlaylist",
         ("Create an empty playlist called {name} in Music.", "I want a new playlist: {name}. Leave it empty."),
-        _new_draw,
+        lambda d: {"name": d.random.pick(_NAMES)},
         lambda p: [InsertRow(PACKAGE, "playlists", {"name": p["name"]})],
-        _new_solve,
+        steps(call(_create, "{name}")),
         _APPS,
         complexity=1.2,
     ),
@@ -242,7 +181,7 @@ TEMPLATES: Final = (
         "Add the song {title} to the playlist {name}.",
         _add_draw,
         _add_effects,
-        _add_solve,
+        steps(call(_to_list, "{title}", "{name}")),
         _APPS,
         complexity=1.6,
     ),
@@ -250,7 +189,7 @@ TEMPLATES: Final = (
         "MusicQueue",
         "Put these songs into the queue of Music, in this order: {titles}.",
         _queue_draw,
-        _queue_effects,
+        lambda p: [InsertRow(PACKAGE, "queue", {"song": song, "position": n}) for n, song in enumerate(p["songs"], 1)],
         _queue_solve,
         _APPS,
         complexity=2.8,
@@ -260,7 +199,7 @@ TEMPLATES: Final = (
         ("Play the song {title}.", "I want to hear {title} by {artist}."),
         lambda d: _song(d),
         lambda p: [UpdateRow(PACKAGE, "player", 1, {"song": p["song"], "playing": 1})],
-        _play_solve,
+        steps(start("Music"), tap("Songs", scroll=False), tap("{title}")),
         _APPS,
     ),
     TaskTemplate(
@@ -268,16 +207,22 @@ TEMPLATES: Final = (
         "Take the song {title} out of the playlist {name}.",
         _remove_draw,
         lambda p: [DeleteRow(PACKAGE, "entries", p["entry"])],
-        _remove_solve,
+        steps(call(_open_list, "{name}"), tap("Remove {title}")),
         _APPS,
         complexity=1.2,
     ),
     TaskTemplate(
         "MusicRenamePlaylist",
         "Rename the playlist {name} to {new}.",
-        _rename_draw,
+        lambda d: {**_list(d), "new": d.random.pick(_NAMES)},
         lambda p: [UpdateRow(PACKAGE, "playlists", p["list"], {"name": p["new"]})],
-        _rename_solve,
+        steps(
+            call(_open_list, "{name}"),
+            tap("More options", scroll=False),
+            tap("Rename", scroll=False),
+            fill("Playlist name", "{new}"),
+            tap("Rename", where=is_button),
+        ),
         _APPS,
         complexity=1.6,
         split="held_out",
@@ -287,7 +232,12 @@ TEMPLATES: Final = (
         "Delete the playlist {name}.",
         _delete_draw,
         _delete_effects,
-        _delete_solve,
+        steps(
+            call(_open_list, "{name}"),
+            tap("More options", scroll=False),
+            tap("Delete", scroll=False),
+            tap("Delete", where=is_button),
+        ),
         _APPS,
         complexity=1.6,
     ),
@@ -318,9 +268,9 @@ TEMPLATES: Final = (
     TaskTemplate(
         "MusicAddToMissingPlaylist",
         "Add the song {title} to the playlist {name}. Do not create a playlist for it.",
-        _missing_draw,
+        lambda d: {**_song(d), "name": d.random.pick(_NAMES)},
         lambda p: [Infeasible()],
-        _missing_solve,
+        steps(start("Music"), tap("Playlists", scroll=False), give_up()),
         _APPS,
         tags=("infeasible",),
     ),

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from turncredit.envs.android.tasks.effects import Answer, Effect, FileGone, FileIs, Infeasible
-from turncredit.envs.android.tasks.hand import Hand, Script
-from turncredit.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
+from turncredit.envs.android.tasks.hand import Hand, Script, is_button, is_item
+from turncredit.envs.android.tasks.steps import Step, answer, call, fill, give_up, start, steps, tap
+from turncredit.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turncredit.phone.apps.notes import FOLDERS, NOTES, ROOT, title_of
 
 _APPS: Final = ("Notes",)
@@ -50,7 +51,7 @@ def open_note(hand: Hand, title: str) -> Script:
     """Show a note, by way of the search."""
     yield from hand.open("Notes")
     yield from hand.fill("Search notes", title)
-    yield from hand.tap(title, where=lambda element: element.kind == "item")
+    yield from hand.tap(title, where=is_item)
 
 
 def _create_draw(d: Draw) -> Params | None:
@@ -58,12 +59,7 @@ def _create_draw(d: Draw) -> Params | None:
     return {"title": title, "text": text, "folder": d.random.pick(FOLDERS)}
 
 
-def _write(hand: Hand, p: Params) -> Script:
-    yield from hand.tap("New note", scroll=False)
-    yield from hand.fill("Title", p["title"])
-    yield from hand.fill("Text", p["text"])
-    yield from hand.tap("Save")
-    yield from hand.done()
+_write = steps(tap("New note", scroll=False), fill("Title", "{title}"), fill("Text", "{text}"), tap("Save"))
 
 
 def _create_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -94,7 +90,7 @@ def _edit(hand: Hand, p: Params, text: str) -> Script:
     yield from hand.done()
 
 
-def _line_solve(first: bool) -> SolveFunction:
+def _line_solve(first: bool) -> Step:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_note(hand, p["title"])
         yield from hand.tap("Edit note", scroll=False)
@@ -107,21 +103,10 @@ def _line_solve(first: bool) -> SolveFunction:
     return solve
 
 
-def _rename_draw(d: Draw) -> Params | None:
-    return {**_known(d), "new": d.random.pick(_TITLES)}
-
-
-def _command(hand: Hand, p: Params, name: str) -> Script:
-    yield from open_note(hand, p["title"])
+def _command(hand: Hand, title: str, name: str) -> Script:
+    yield from open_note(hand, title)
     yield from hand.tap("More options", scroll=False)
     yield from hand.tap(name, scroll=False)
-
-
-def _rename_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _command(hand, p, "Rename")
-    yield from hand.fill("New name", p["new"])
-    yield from hand.tap("Rename", where=lambda element: element.kind == "button")
-    yield from hand.done()
 
 
 def _move_draw(d: Draw) -> Params | None:
@@ -134,18 +119,6 @@ def _move_draw(d: Draw) -> Params | None:
 def _moved(p: Params) -> list[Effect]:
     target = f"{ROOT}/{p['target']}/{p['title']}.md"
     return [FileGone(p["path"]), FileIs(target, p["text"], p["text"])]
-
-
-def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _command(hand, p, "Move")
-    yield from hand.tap(p["target"])
-    yield from hand.done()
-
-
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _command(hand, p, "Delete")
-    yield from hand.tap("Delete", where=lambda element: element.kind == "button")
-    yield from hand.done()
 
 
 def _newest_draw(d: Draw) -> Params | None:
@@ -163,19 +136,7 @@ def _newest_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.tap_element(rows[0])
     yield from hand.tap("More options", scroll=False)
     yield from hand.tap("Delete", scroll=False)
-    yield from hand.tap("Delete", where=lambda element: element.kind == "button")
-    yield from hand.done()
-
-
-def _folder_draw(d: Draw) -> Params | None:
-    return {"name": d.random.pick(_FOLDERS)}
-
-
-def _folder_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Notes")
-    yield from hand.tap("New folder", scroll=False)
-    yield from hand.fill("Folder name", p["name"])
-    yield from hand.tap("Create")
+    yield from hand.tap("Delete", where=is_button)
     yield from hand.done()
 
 
@@ -213,12 +174,6 @@ def _items_draw(d: Draw) -> Params | None:
     return {"title": title_of(path), "count": lists[path]} if path else None
 
 
-def _items_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_note(hand, p["title"])
-    yield from hand.tap("Edit note", scroll=False)
-    yield from hand.answer(_items(hand.field("Text").value))
-
-
 def _merge_draw(d: Draw) -> Params | None:
     paths = d.some(_paths(d), 2)
     texts = [d.phone.files[path].data.decode() for path in paths]
@@ -245,12 +200,6 @@ def _missing_draw(d: Draw) -> Params | None:
     have = {title_of(path) for path in _paths(d)}
     absent = d.pick([title for title in NOTES if title not in have])
     return {"title": absent, "line": d.random.pick(_LINES)}
-
-
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Notes")
-    yield from hand.fill("Search notes", p["title"])
-    yield from hand.infeasible()
 
 
 TEMPLATES: Final = (
@@ -305,9 +254,9 @@ TEMPLATES: Final = (
     TaskTemplate(
         "NotesRename",
         ("Rename the note {title} to {new}.", "The note {title} shall be called {new} from now on."),
-        _rename_draw,
+        lambda d: {**_known(d), "new": d.random.pick(_TITLES)},
         lambda p: [FileGone(p["path"]), FileIs(f"{p['folder']}/{p['new']}.md", p["text"], p["text"])],
-        _rename_solve,
+        steps(call(_command, "{title}", "Rename"), fill("New name", "{new}"), tap("Rename", where=is_button)),
         _APPS,
         complexity=1.4,
     ),
@@ -316,7 +265,7 @@ TEMPLATES: Final = (
         "Move the note {title} into the folder {target}.",
         _move_draw,
         _moved,
-        _move_solve,
+        steps(call(_command, "{title}", "Move"), tap("{target}")),
         _APPS,
         complexity=1.4,
     ),
@@ -325,7 +274,7 @@ TEMPLATES: Final = (
         ("Delete the note {title}.", "I no longer need the note {title}. Remove it."),
         _known,
         lambda p: [FileGone(p["path"])],
-        _delete_solve,
+        steps(call(_command, "{title}", "Delete"), tap("Delete", where=is_button)),
         _APPS,
         complexity=1.4,
     ),
@@ -342,9 +291,9 @@ TEMPLATES: Final = (
     TaskTemplate(
         "NotesCreateFolder",
         ("Make a folder called {name} in Notes.", "I want a new folder {name} for my notes."),
-        _folder_draw,
+        lambda d: {"name": d.random.pick(_FOLDERS)},
         lambda p: [FileIs(f"{ROOT}/{p['name']}/", "")],
-        _folder_solve,
+        steps(start("Notes"), tap("New folder", scroll=False), fill("Folder name", "{name}"), tap("Create")),
         _APPS,
     ),
     TaskTemplate(
@@ -368,7 +317,11 @@ TEMPLATES: Final = (
         "How many items does the list in my note {title} have? Answer with a number.",
         _items_draw,
         lambda p: [Answer("number", p["count"])],
-        _items_solve,
+        steps(
+            call(open_note, "{title}"),
+            tap("Edit note", scroll=False),
+            answer(lambda hand, p: _items(hand.field("Text").value)),
+        ),
         _APPS,
         complexity=1.2,
     ),
@@ -388,7 +341,7 @@ TEMPLATES: Final = (
         "Add this line to the note {title}: {line}",
         _missing_draw,
         lambda p: [Infeasible()],
-        _missing_solve,
+        steps(start("Notes"), fill("Search notes", "{title}"), give_up()),
         _APPS,
         tags=("infeasible",),
     ),

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
-from turncredit.envs.android.tasks.hand import Hand, Script
-from turncredit.envs.android.tasks.template import Draw, EffectsFunction, Params, SolveFunction, TaskTemplate
+from turncredit.envs.android.tasks.hand import Hand, Script, is_item
+from turncredit.envs.android.tasks.steps import Step, call, choose, fill, give_up, start, steps, tap
+from turncredit.envs.android.tasks.template import Draw, EffectsFunction, Params, TaskTemplate
 from turncredit.phone.apps.recipes import SERVINGS, TIMES, draw
 from turncredit.phone.toolkit.tables import Value
 
@@ -32,20 +33,7 @@ def open_recipe(hand: Hand, title: str) -> Script:
     """Show a recipe, by way of the search."""
     yield from hand.open("Recipes")
     yield from hand.fill("Search recipes and ingredients", title)
-    yield from hand.tap(title, where=lambda element: element.kind == "item")
-
-
-def _add_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Recipes")
-    yield from hand.tap("New recipe", scroll=False)
-    yield from hand.fill("Title", p["title"])
-    yield from hand.choose("Category", p["category"])
-    yield from hand.choose("Time", p["time"])
-    yield from hand.choose("Servings", p["servings"])
-    yield from hand.fill("Ingredients, one a line", p["ingredients"])
-    yield from hand.fill("Steps, one a line", p["steps"])
-    yield from hand.tap("Save", scroll=False)
-    yield from hand.done()
+    yield from hand.tap(title, where=is_item)
 
 
 def _added(p: Params) -> list[Effect]:
@@ -59,9 +47,7 @@ def _delete(hand: Hand, title: str) -> Script:
     yield from hand.tap("Delete", scroll=False)
 
 
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _delete(hand, p["title"])
-    yield from hand.done()
+_delete_solve = steps(call(_delete, "{title}"))
 
 
 def _several_draw(d: Draw) -> Params | None:
@@ -82,19 +68,13 @@ def _twice_draw(d: Draw) -> Params | None:
     return {"id": copy, "first": p["id"], "title": p["title"]}
 
 
-def _star_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_recipe(hand, p["title"])
-    yield from hand.tap("Add to favourites", scroll=False)
-    yield from hand.done()
-
-
 def _change_draw(d: Draw) -> Params | None:
     p = _known(d) or {}
     servings = d.pick([number for number in SERVINGS if number != p["row"]["servings"]])
     return {**p, "servings": servings, "time": d.pick([time for time in TIMES if time != p["row"]["time"]])}
 
 
-def _choice_solve(label: str, column: str) -> SolveFunction:
+def _choice_solve(label: str, column: str) -> Step:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_recipe(hand, p["title"])
         yield from hand.tap("Edit recipe", scroll=False)
@@ -109,7 +89,7 @@ def _set(column: str) -> EffectsFunction:
     return lambda p: [UpdateRow(PACKAGE, "recipes", p["id"], {column: p[column]})]
 
 
-def _ask_solve(detail: str) -> SolveFunction:
+def _ask_solve(detail: str) -> Step:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_recipe(hand, p["title"])
         texts = hand.texts()
@@ -142,12 +122,6 @@ def _favourites_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(", ".join(titles))
 
 
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Recipes")
-    yield from hand.fill("Search recipes and ingredients", p["title"])
-    yield from hand.infeasible()
-
-
 TEMPLATES: Final = (
     TaskTemplate(
         "RecipesAdd",
@@ -155,7 +129,17 @@ TEMPLATES: Final = (
         "Steps: {steps}",
         _new_draw,
         _added,
-        _add_solve,
+        steps(
+            start("Recipes"),
+            tap("New recipe", scroll=False),
+            fill("Title", "{title}"),
+            choose("Category", "{category}"),
+            choose("Time", "{time}"),
+            choose("Servings", "{servings}"),
+            fill("Ingredients, one a line", "{ingredients}"),
+            fill("Steps, one a line", "{steps}"),
+            tap("Save", scroll=False),
+        ),
         _APPS,
         complexity=2.8,
     ),
@@ -192,7 +176,7 @@ TEMPLATES: Final = (
         "Make the recipe {title} a favourite.",
         lambda d: _known(d, favourite=0),
         lambda p: [UpdateRow(PACKAGE, "recipes", p["id"], {"favourite": 1})],
-        _star_solve,
+        steps(call(open_recipe, "{title}"), tap("Add to favourites", scroll=False)),
         _APPS,
     ),
     TaskTemplate(
@@ -243,7 +227,7 @@ TEMPLATES: Final = (
         "Delete the recipe {title}.",
         _new_draw,
         lambda p: [Infeasible()],
-        _missing_solve,
+        steps(start("Recipes"), fill("Search recipes and ingredients", "{title}"), give_up()),
         _APPS,
         tags=("infeasible",),
     ),

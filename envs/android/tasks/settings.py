@@ -7,7 +7,8 @@ from typing import Final
 
 from turncredit.envs.android.tasks.effects import Answer, Effect, Infeasible, Setting, Shown, UpdateRow
 from turncredit.envs.android.tasks.hand import Hand, Script
-from turncredit.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
+from turncredit.envs.android.tasks.steps import Step, call, fill, give_up, steps, tap
+from turncredit.envs.android.tasks.template import Draw, DrawFunction, Params, TaskTemplate
 from turncredit.phone.apps.settings import FONT_SIZES, TIMEOUTS, TONES
 
 PACKAGE: Final = "com.android.settings"
@@ -53,14 +54,12 @@ def _switched(title: str, on: bool) -> Setting:
     return Setting(name, yes if on else no, space)
 
 
-def _flip_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _flip(hand, p["title"], p["on"])
-    yield from hand.done()
-
-
 def _flip(hand: Hand, title: str, on: bool) -> Script:
     yield from _section(hand, _SWITCHES[title][0])
     yield from hand.switch(title, on)
+
+
+_flip_solve = steps(lambda hand, p: _flip(hand, p["title"], p["on"]))
 
 
 def _section(hand: Hand, title: str) -> Script:
@@ -139,27 +138,13 @@ def _choice_effects(p: Params) -> list[Effect]:
     return [Setting(p["name"], p["value"])]
 
 
-def _choice_solve(section: str, item: str) -> SolveFunction:
-    def solve(hand: Hand, p: Params) -> Iterator[str]:
-        yield from _section(hand, section)
-        yield from hand.tap(item)
-        yield from hand.tap(p["title"])
-        yield from hand.done()
-
-    return solve
+def _choice_solve(section: str, item: str) -> Step:
+    return steps(call(_section, section), tap(item), tap("{title}"))
 
 
 def _name_draw(d: Draw) -> Params | None:
     first = d.random.pick(("Blue", "Quiet", "Pocket", "Morning", "Paper", "North"))
     return {"name": f"{first} {d.random.pick(('phone', 'swift', 'lantern', 'pebble', 'harbour'))}"}
-
-
-def _name_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _section(hand, "About phone")
-    yield from hand.tap("Device name")
-    yield from hand.fill("Device name", p["name"])
-    yield from hand.tap("OK")
-    yield from hand.done()
 
 
 # Networks and devices
@@ -198,22 +183,12 @@ def _forget_draw(d: Draw) -> Params | None:
     return {"id": row["_id"], "network": row["name"]} if row else None
 
 
-def _forget_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _section(hand, "Network & internet")
-    yield from hand.tap(p["network"])
-    yield from hand.tap("Forget")
-    yield from hand.done()
-
-
 def _pair_draw(d: Draw) -> Params | None:
     row = d.pick(d.rows(PACKAGE, "devices", paired=0))
     return {"id": row["_id"], "device": row["name"]} if row else None
 
 
-def _pair_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _section(hand, "Connected devices")
-    yield from hand.tap(p["device"])
-    yield from hand.done()
+_pair_solve = steps(call(_section, "Connected devices"), tap("{device}"))
 
 
 def _disconnect_draw(d: Draw) -> Params | None:
@@ -227,19 +202,9 @@ def _absent_draw(d: Draw) -> Params | None:
     return {"network": name} if name not in names else None
 
 
-def _absent_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _section(hand, "Network & internet")
-    yield from hand.infeasible()
-
-
 def _away_draw(d: Draw) -> Params | None:
     names = {row["name"] for row in d.rows(PACKAGE, "devices")}
     return {"device": d.random.pick([n for n in ("Desk lamp", "Drone", "Game pad", "Printer") if n not in names])}
-
-
-def _away_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _section(hand, "Connected devices")
-    yield from hand.infeasible()
 
 
 # Questions
@@ -386,7 +351,7 @@ TEMPLATES: Final = (
         'Rename this phone to "{name}".',
         _name_draw,
         lambda p: [Setting("device_name", p["name"], "global")],
-        _name_solve,
+        steps(call(_section, "About phone"), tap("Device name"), fill("Device name", "{name}"), tap("OK")),
         _APPS,
     ),
     TaskTemplate(
@@ -411,7 +376,7 @@ TEMPLATES: Final = (
         "The phone should forget the Wi-Fi network {network}.",
         _forget_draw,
         lambda p: [UpdateRow(PACKAGE, "networks", p["id"], {"connected": 0, "saved": 0})],
-        _forget_solve,
+        steps(call(_section, "Network & internet"), tap("{network}"), tap("Forget")),
         _APPS,
     ),
     TaskTemplate(
@@ -451,7 +416,7 @@ TEMPLATES: Final = (
         "Connect to the Wi-Fi network {network}.",
         _absent_draw,
         lambda p: [Infeasible()],
-        _absent_solve,
+        steps(call(_section, "Network & internet"), give_up()),
         _APPS,
         tags=("infeasible",),
     ),
@@ -460,7 +425,7 @@ TEMPLATES: Final = (
         "Pair the phone with the Bluetooth device {device}.",
         _away_draw,
         lambda p: [Infeasible()],
-        _away_solve,
+        steps(call(_section, "Connected devices"), give_up()),
         _APPS,
         split="held_out",
         tags=("infeasible",),

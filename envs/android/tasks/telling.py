@@ -17,13 +17,13 @@ from turncredit.envs.android.tasks.app_routes import (
 )
 from turncredit.envs.android.tasks.contacts import name_of
 from turncredit.envs.android.tasks.effects import DeleteRow, Effect, FileIs, UpdateRow
-from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turncredit.envs.android.tasks.hand import Finding, Hand, Lost, Script, is_item
+from turncredit.envs.android.tasks.steps import Step
 from turncredit.envs.android.tasks.template import (
     Draw,
     DrawFunction,
     EffectsFunction,
     Params,
-    SolveFunction,
     TaskTemplate,
     TemplateOptions,
 )
@@ -93,7 +93,7 @@ def _alarm_draw(d: Draw) -> Params | None:
 
 def _alarm(hand: Hand, label: str) -> Finding:
     yield from hand.open("Clock")
-    yield from hand.tap("Alarm", scroll=False, where=lambda element: element.kind == "item")
+    yield from hand.tap("Alarm", scroll=False, where=is_item)
     row = yield from hand.look_for(f"{label}, Once")
     if not row.index:
         raise Lost(f"the time of the alarm {label} is not on the screen")
@@ -111,7 +111,7 @@ def _expense_draw(d: Draw) -> Params | None:
 def _expense(hand: Hand, goods: str) -> Finding:
     yield from hand.open("Expenses")
     yield from hand.fill("Search expenses", goods)
-    row = yield from hand.look_for(goods, where=lambda element: element.kind == "item")
+    row = yield from hand.look_for(goods, where=is_item)
     return next(text for text in row.texts if text.endswith("\u20ac")).removesuffix("\u20ac").strip()
 
 
@@ -144,10 +144,6 @@ def _cancel_draw(d: Draw) -> Params | None:
     return {**to, "time": time, "id": key} if to else None
 
 
-def _cancel_effects(p: Params) -> list[Effect]:
-    return [DeleteRow(_CLOCK, "alarms", p["id"]), sent(p["number"], "I will sleep in")]
-
-
 def _cancel(hand: Hand, p: Params) -> Iterator[str]:
     if not hand.met(0):
         yield from open_alarm(hand, p["time"])
@@ -163,7 +159,7 @@ def _template(
     goal: str,
     draw: DrawFunction,
     effects: EffectsFunction,
-    solve: SolveFunction,
+    solve: Step,
     *apps: str,
     **more: Unpack[TemplateOptions],
 ) -> TaskTemplate:
@@ -223,7 +219,7 @@ TEMPLATES: Final = (
         "CrossCancelAlarm",
         'Delete the alarm at {time}, and send {to} the message "I will sleep in".',
         _cancel_draw,
-        _cancel_effects,
+        lambda p: [DeleteRow(_CLOCK, "alarms", p["id"]), sent(p["number"], "I will sleep in")],
         _cancel,
         "Clock",
         "Messages",

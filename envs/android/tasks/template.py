@@ -9,19 +9,13 @@
     def _effects(p: Params) -> list[Effect]:             # the complete difference that success makes
         return [UpdateRow(CONTACTS, "contacts", p["id"], {"company": p["company"]})]
 
-    def _solve(hand: Hand, p: Params) -> Iterator[str]:  # through the screen alone
-        yield from hand.open("Contacts")
-        yield from hand.tap(p["name"])                   # by what an element says; scrolls until it is found
-        yield from hand.tap("Edit contact")
-        yield from hand.fill("Company", p["company"])
-        yield from hand.tap("Save")
-        yield from hand.done()
-
     TEMPLATES = (
         TaskTemplate(
             "ContactsSetCompany",
             ("{name} now works for {company}. Note that in Contacts.", "Set the company of {name} to {company}."),
-            _draw, _effects, _solve, apps=("Contacts",), complexity=1.4,
+            _draw, _effects,
+            steps(start("Contacts"), tap("{name}"), tap("Edit contact"), fill("Company", "{company}"), tap("Save")),
+            apps=("Contacts",), complexity=1.4,
         ),
     )
 
@@ -32,14 +26,16 @@ Rules.
 - The goal must name everything that the effects need, in a way that only one outcome fits: a name that two contacts
   share needs something more. Columns that the goal does not tell are `free=(...)` in the effect.
 - `complexity`: the step limit of a task is 10 x complexity; the expert should need at most half of it.
-- `solve` never reads databases. It must not rely on what it has done before it was interrupted: when the screen is not
-  what it expects, the hand goes back to the home screen and the script starts again. A script with several effects asks
-  `hand.met(i)` whether the i-th effect is there already, and leaves that part out. One with a single effect need not:
-  it is not asked any more when all effects are there.
+- `solve` acts through the screen alone: `steps`, or, for a script that decides by what it sees, a generator function of
+  the hand and the parameters (see `hand`). It must not rely on what it has done before it was interrupted: when the
+  screen is not what it expects, the hand goes back to the home screen and the script starts again. A script with
+  several effects asks `hand.met(i)` whether the i-th effect is there already, and leaves that part out. One with a
+  single effect need not: it is not asked any more when all effects are there.
 - Apps by the names of the drawer. A template whose apps include one of `HELD_OUT_APPS` belongs to the split `apps`;
   others with `split="held_out"` (about one fifth of each app's) belong to the split `templates`.
-- Infeasible tasks: effects are [Infeasible()], and the script ends with `hand.infeasible()`.
-- Questions: effects are [Answer(kind, value)], and the script ends with `hand.answer(text)`, which also says done.
+- Infeasible tasks: effects are [Infeasible()], and the script ends with `give_up()` or `hand.infeasible()`.
+- Questions: effects are [Answer(kind, value)], and the script ends with `answer(read)` or `hand.answer(text)`, which
+  also says done.
 
 `tests/envs/android/test_tasks.py` plays every template that is registered: the expert wins, the exact effects pass, and
 near misses derived from the effects fail.
@@ -48,7 +44,7 @@ near misses derived from the effects fail.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -59,7 +55,7 @@ from turncredit.envs.android.phones import task_phone
 from turncredit.envs.android.tasks.attacks import Planted, plant
 from turncredit.envs.android.tasks.draw import Draw, Params
 from turncredit.envs.android.tasks.effects import Effect
-from turncredit.envs.android.tasks.hand import Hand
+from turncredit.envs.android.tasks.steps import Step
 from turncredit.envs.errors import UnknownTask
 from turncredit.phone.phone import Phone
 from turncredit.tools.keyed_random import KeyedRandom
@@ -72,7 +68,6 @@ __all__ = [
     "EffectsFunction",
     "Params",
     "PhoneTask",
-    "SolveFunction",
     "TaskTemplate",
     "TemplateOptions",
     "all_templates",
@@ -118,7 +113,6 @@ _ATTEMPTS: Final = 30
 
 DrawFunction = Callable[[Draw], Params | None]
 EffectsFunction = Callable[[Params], list[Effect]]
-SolveFunction = Callable[[Hand, Params], Iterator[str]]
 
 
 class TemplateOptions(TypedDict, total=False):
@@ -137,7 +131,7 @@ class TaskTemplate:
     goal: str | tuple[str, ...]
     draw: DrawFunction
     effects: EffectsFunction
-    solve: SolveFunction
+    solve: Step
     apps: tuple[str, ...]
     complexity: float = 1.0
     split: str = "train"

@@ -8,6 +8,7 @@ from typing import Final
 
 from turncredit.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
 from turncredit.envs.android.tasks.hand import Finding, Hand, Script
+from turncredit.envs.android.tasks.steps import call, fill, start, steps, tap
 from turncredit.envs.android.tasks.template import Draw, EffectsFunction, Params, TaskTemplate
 from turncredit.phone.apps.tasks import LISTS, PRIORITIES
 from turncredit.phone.toolkit.tables import Value
@@ -90,16 +91,6 @@ def _open_draw(d: Draw) -> Params | None:
     return _known(d, done=0)
 
 
-def _done_effects(p: Params) -> list[Effect]:
-    return [UpdateRow(PACKAGE, "tasks", p["id"], {"done": 1}, free=("completed",))]
-
-
-def _done_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_task(hand, p["title"])
-    yield from hand.tap("Mark as done")
-    yield from hand.done()
-
-
 def _edit_draw(d: Draw) -> Params | None:
     p = _known(d, done=0)
     if p is None:
@@ -127,37 +118,9 @@ def _priority_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from _save(hand)
 
 
-def _step_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_task(hand, p["title"])
-    yield from hand.tap("Add subtask")
-    yield from hand.fill("Subtask", p["step"])
-    yield from hand.tap("Add")
-    yield from hand.done()
-
-
 def _delete_effects(p: Params) -> list[Effect]:
     steps = [DeleteRow(PACKAGE, "subtasks", key) for key in p["steps"]]
     return [DeleteRow(PACKAGE, "tasks", p["id"]), *steps]
-
-
-def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from open_task(hand, p["title"])
-    yield from hand.tap("Delete task", scroll=False)
-    yield from hand.tap("Delete", scroll=False)
-    yield from hand.done()
-
-
-def _list_draw(d: Draw) -> Params | None:
-    return {"name": d.random.pick(("Holiday", "Garden", "Family", "Club", "Move", "Wedding"))}
-
-
-def _list_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Tasks")
-    yield from hand.tap("Manage lists", scroll=False)
-    yield from hand.tap("New list", scroll=False)
-    yield from hand.fill("List name", p["name"])
-    yield from hand.tap("Create")
-    yield from hand.done()
 
 
 # Questions
@@ -302,8 +265,8 @@ TEMPLATES: Final = (
         "TasksComplete",
         ("I have done this: {title}. Tick it off in Tasks.", "Mark the task {title} as done."),
         _open_draw,
-        _done_effects,
-        _done_solve,
+        lambda p: [UpdateRow(PACKAGE, "tasks", p["id"], {"done": 1}, free=("completed",))],
+        steps(call(open_task, "{title}"), tap("Mark as done")),
         _APPS,
         complexity=1.2,
     ),
@@ -331,7 +294,7 @@ TEMPLATES: Final = (
         "Add a subtask to the task {title}: {step}",
         _edit_draw,
         lambda p: [InsertRow(PACKAGE, "subtasks", {"task": p["id"], "title": p["step"]})],
-        _step_solve,
+        steps(call(open_task, "{title}"), tap("Add subtask"), fill("Subtask", "{step}"), tap("Add")),
         _APPS,
         complexity=1.4,
         split="held_out",
@@ -341,16 +304,22 @@ TEMPLATES: Final = (
         ("Delete the task {title}.", "Remove {title} from Tasks altogether."),
         _open_draw,
         _delete_effects,
-        _delete_solve,
+        steps(call(open_task, "{title}"), tap("Delete task", scroll=False), tap("Delete", scroll=False)),
         _APPS,
         complexity=1.2,
     ),
     TaskTemplate(
         "TasksCreateList",
         "Create a list called {name} in Tasks.",
-        _list_draw,
+        lambda d: {"name": d.random.pick(("Holiday", "Garden", "Family", "Club", "Move", "Wedding"))},
         lambda p: [InsertRow(PACKAGE, "lists", {"name": p["name"]})],
-        _list_solve,
+        steps(
+            start("Tasks"),
+            tap("Manage lists", scroll=False),
+            tap("New list", scroll=False),
+            fill("List name", "{name}"),
+            tap("Create"),
+        ),
         _APPS,
         complexity=1.2,
     ),
