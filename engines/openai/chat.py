@@ -6,7 +6,7 @@ be trained on as its own samples; `turncredit.engines.openai.tokens` does that w
 Servers remove stop strings from the text. One that says which it was (vLLM and SGLang do) gets it appended, so that the
 parser reads what the model wrote. The message of an answer is sent back with the next prompt as it came.
 
-Of a server that does not set reasoning apart, `turncredit.agents.samplers.openai.opened_thoughts` tells thoughts from
+Of a server that does not set reasoning apart, `turncredit.engines.openai.opened_thoughts` tells thoughts from
 answers.
 """
 
@@ -29,9 +29,9 @@ from turncredit.engines.openai.messages import (
     text_with_calls,
     with_data_urls,
 )
-from turncredit.agents.samplers.openai.opened_thoughts import OpenedThoughts, prompt_opens_thought
-from turncredit.agents.samplers.openai.options import OpenAIOptions
-from turncredit.agents.samplers.openai.responses import (
+from turncredit.engines.openai.opened_thoughts import OpenedThoughts, prompt_opens_thought
+from turncredit.engines.openai.options import OpenAIOptions
+from turncredit.engines.openai.responses import (
     chat_answer,
     cut_at_stop,
     response_failure_in,

@@ -21,7 +21,7 @@ from typing import Final
 
 from turncredit.agents.errors import EngineFailed
 from turncredit.agents.json_types import JsonObject
-from turncredit.agents.samplers.openai.client import OpenAIClient
+from turncredit.engines.openai.client import OpenAIClient
 
 __all__ = ["OpenedThoughts", "prompt_opens_thought"]
 
