@@ -26,7 +26,6 @@ from turncredit.envs.search.protocol import (
 )
 from turncredit.envs.search.questions import Question
 from turncredit.envs.search.reader_demonstrator import ReaderDemonstrator
-from turncredit.envs.search.retrieval_quality import recall
 from turncredit.envs.search.reward_rules import EpisodeRecord, make_rule
 from turncredit.envs.search.rewards import contains
 from turncredit.envs.search.search_engine import SearchEngine, SearchFailed
@@ -230,7 +229,8 @@ class SearchEnv(SavableEnv):
 
     def _coverage(self) -> float:
         """Return the share of the question's gold passages that the agent has read; 1 for a question without any."""
-        return recall(self.task.question, self._seen) if self.task.question.gold else 1.0
+        gold = set(self.task.question.gold)
+        return len(gold & self._seen.keys()) / len(gold) if gold else 1.0
 
     def snapshot_arguments(self) -> dict[str, object]:
         reward, options = self._paid_by
