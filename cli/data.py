@@ -51,9 +51,10 @@ def generate(
     """Write generated games as .tw-pddl files, which ALFWorld's own engine can play as well."""
     from turncredit.agents.files.folder_lock import make_folder
     from turncredit.agents.files.trajectory_files import name_file_in_errors
-    from turncredit.envs.household.generator import SPLITS, write
+    from turncredit.envs.household.generator import SPLITS, task_ids, write
 
     choose("split", split, SPLITS)
+    task_ids(split, level, number, start)  # refuses an unknown level before the folder is made
     make_folder(target)
     with name_file_in_errors(target):
         paths = write(target, split, number, level, start)
@@ -72,10 +73,11 @@ def shop(
     from turncredit.agents.files.trajectory_files import name_file_in_errors
     from turncredit.envs.shop.generator import catalogue, write
 
+    products = catalogue(level, seed)
     make_folder(target)
     with name_file_in_errors(target):
         paths = write(target, level, seed)
-    say(f"wrote {len(catalogue(level, seed)):,} products under {target}")
+    say(f"wrote {len(products):,} products under {target}")
     arguments = " ".join(f"{name}={path}" for name, path in paths.items())
     say(f"play them: turncredit play turncredit/WebShop-v0 {arguments} splits=all")
 

@@ -124,8 +124,8 @@ def circles_and_floors(graph: Mapping[str, set[str]]) -> tuple[int, int]:
 def layout_of_training(graph: Mapping[str, set[str]]) -> dict[str, float]:
     """Return the measures of training's rooms: sub-folders with modules, at any depth.
 
-    An arrow up is an import of a module that lies loose in training by a module in a room. The corridor is the number
-    of modules of training that training/loop.py imports, directly or through others of training, when it is imported.
+    An arrow up is an import, by a module in a room, of a loose module that imports rooms itself. The corridor is
+    the number of modules of training that training/loop.py imports, directly or through others, when it is imported.
     """
     modules = [name for name in graph if name.startswith("training.")]
     room = {name: ".".join(name.split(".")[1:-1]) for name in modules}
@@ -135,7 +135,8 @@ def layout_of_training(graph: Mapping[str, set[str]]) -> dict[str, float]:
         if room[name]:
             rooms[room[name]] |= {room[target] for target in targets} - {"", room[name]}
     circles, floors = circles_and_floors(rooms)
-    up = sum(not room[target] for name in modules if room[name] for target in inside[name])
+    above = {name for name in modules if not room[name] and any(room[target] for target in inside[name])}
+    up = sum(len(inside[name] & above) for name in modules if room[name])
     return {
         "training: rooms": len(rooms),
         "training: floors of rooms": floors,

@@ -237,9 +237,9 @@ def test_an_evaluation_keeps_its_episodes(turncredit: Call, tmp_path: Path) -> N
         (("data", "pack", "{tmp}/none", "{tmp}/out.jsonl.xz"), ("not a folder",)),
         (("data", "generate", "{tmp}/games", "--split", "tran"), ("'train'",)),
         (("data", "generate", "{tmp}/games", "--level", "smal"), ("'small'",)),
-        (("data", "generate", "{file}", "--count", "1"), ("Not a directory",)),
+        (("data", "generate", "{file}", "--count", "1"), ("output folder", "File exists")),
         (("data", "shop", "{tmp}/shop", "--level", "smal"), ("'small'",)),
-        (("data", "shop", "{file}"), ("exists",)),
+        (("data", "shop", "{file}"), ("output folder", "File exists")),
     ],
 )
 def test_mistakes_are_one_sentence(

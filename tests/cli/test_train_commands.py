@@ -97,15 +97,19 @@ def test_a_full_disk_at_any_other_file_is_one_sentence_that_names_it(
     monkeypatch.setattr("turncredit.agents.files.folder_lock.require_plain_files", lambda folder: None)
     path = tmp_path / "run" / name
     path.parent.mkdir(parents=True)
-    beside = path if "/" in name else path.with_name(f".{name}.part")
-    beside.symlink_to("/dev/full")
+    if "/" in name:
+        path.symlink_to("/dev/full")
+    else:
+        beside = path.with_name(f".{name}.part")
+        full = "turncredit.agents.files.json_files.fresh_file"
+        monkeypatch.setattr(full, lambda file: Path("/dev/full" if file == beside else file).open("wb"))
     suffix = name[name.index(".") :] if "/" in name else ".jsonl"
     words = ("imitation.epochs=1", "evaluation.episodes=1", f"trajectory_format={suffix}")
     said = turncredit("train", run_file, *words, "--output", tmp_path / "run")
     one_sentence(said, str(path), "No space left on device")
     if name.startswith("trajectories"):
         assert (tmp_path / "run" / "checkpoints" / "000000").is_dir()
-        beside.unlink()
+        path.unlink()
         assert turncredit("train", tmp_path / "run", "--resume").code == 0
 
 
