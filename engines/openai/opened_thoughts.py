@@ -30,7 +30,7 @@ _TAIL: Final = 16
 """Tokens at the end of a prompt that are read."""
 _LATE: Final = (
     "{url} returns thoughts without an opening <think>, and {count} answers that were cut had been read as answers; "
-    "set sampler.opens_thought=true, or start the server with a parser of reasoning"
+    "set sampler.options.opens_thought=true, or start the server with a parser of reasoning"
 )
 
 

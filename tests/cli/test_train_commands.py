@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 from toys.commands import ENV, Call, one_sentence
@@ -101,8 +102,11 @@ def test_a_full_disk_at_any_other_file_is_one_sentence_that_names_it(
         path.symlink_to("/dev/full")
     else:
         beside = path.with_name(f".{name}.part")
-        full = "turncredit.agents.files.json_files.fresh_file"
-        monkeypatch.setattr(full, lambda file: Path("/dev/full" if file == beside else file).open("wb"))
+
+        def opened(file: Path) -> IO[bytes]:
+            return open("/dev/full" if file == beside else file, "wb")
+
+        monkeypatch.setattr("turncredit.agents.files.json_files.fresh_file", opened)
     suffix = name[name.index(".") :] if "/" in name else ".jsonl"
     words = ("imitation.epochs=1", "evaluation.episodes=1", f"trajectory_format={suffix}")
     said = turncredit("train", run_file, *words, "--output", tmp_path / "run")
