@@ -270,6 +270,21 @@ def test_an_episode_that_the_policy_cannot_read_has_failed() -> None:
     assert "do not fit into the policy's 100" in str(lesson.error)
 
 
+def test_an_episode_that_the_policys_template_cannot_write_fails_alone() -> None:
+    """The policy's template lists the admissible actions, and the teacher played without them."""
+    policy = Wanderer(tokenizer=Bytes(), parser="think-action")
+    agent = Agent.from_options(template="react", parser="think-action", max_turns=12)
+    spec = GroupSpec("open-3-1", 3, 2, grow=grow)
+    (group,) = rollout(agent, policy, [spec], make=Corridor, teachers=ExpertTeacher())
+    own, lesson = group.trajectories
+    assert own.stop != "error"
+    assert (lesson.stop, lesson.won) == ("error", False)
+    assert str(lesson.error).startswith("expert: the template lists the admissible actions")
+    assert [turn.response for turn in lesson.turns] == [()] * len(lesson.turns)
+    assert from_json(to_json(lesson)) == lesson
+    assert group.finished == (own,)
+
+
 def test_a_rollout_without_teachers_says_so() -> None:
     policy = Wanderer(tokenizer=Bytes(), parser="bare")
     with pytest.raises(AgentError, match="to be played by expert, and the rollout has no teachers"):

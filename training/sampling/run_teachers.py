@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from turncredit.agents.agent import Agent
 from turncredit.agents.demonstrations.tokens import tokenize_trajectory
+from turncredit.agents.errors import PromptError
 from turncredit.agents.trajectory import Trajectory
 from turncredit.engines.base import Sampler, SamplerSettings, parse_sampler
 from turncredit.engines.wrappers import make_sampler
@@ -66,8 +67,8 @@ class RunTeachers:
 def in_tokens_of(agent: Agent, sampler: Sampler, trajectory: Trajectory) -> Trajectory:
     """Return an episode of another model as if the policy had been given and had said the same.
 
-    Its turns have the policy's ids, log-probabilities of 0, and the version of the policy's weights. An episode that
-    does not fit into the policy's context has failed.
+    Its turns have the policy's ids, log-probabilities of 0, and the version of the policy's weights. An episode has
+    failed that does not fit into the policy's context, or that the policy's template cannot write; its siblings go on.
 
     Args:
         agent: of the policy.
@@ -76,7 +77,11 @@ def in_tokens_of(agent: Agent, sampler: Sampler, trajectory: Trajectory) -> Traj
     """
     if sampler.tokenizer is None:
         return trajectory
-    written = tokenize_trajectory(trajectory, agent, sampler.tokenizer, context=sampler.context)
+    try:
+        written = tokenize_trajectory(trajectory, agent, sampler.tokenizer, context=sampler.context)
+    except PromptError as error:
+        turns = tuple(replace(turn, prompt=(), response=(), logprobs=()) for turn in trajectory.turns)
+        return replace(trajectory, turns=turns, stop="error", won=False, error=f"{trajectory.teacher}: {error}")
     turns = tuple(replace(turn, version=sampler.version, switches=()) for turn in written.turns)
     longest = max((len(turn.prompt) + len(turn.response) for turn in turns), default=0)
     if sampler.context is not None and longest > sampler.context:
