@@ -83,10 +83,16 @@ class CreditRule(Method):
         needs: the columns that it needs beside task, trajectory, turn and reward.
         binary: the options with which scores above its option `threshold` are right and all others wrong, however far
             from it they are: {} for any; None for a rule that compares scores.
+        callers: whether it reads the column `parent` as the episode that asked for another one, and not as the turn
+            before a fork.
+        splits: the options with which it divides the weight of a shared turn by its paths, so that each path has to
+            bring its own copy of it; None: with none.
     """
 
     needs: tuple[str, ...] = ()
     binary: Mapping[str, object] | None = None
+    callers: bool = False
+    splits: Mapping[str, object] | None = None
 
     def __call__(self, steps: Steps, **options: Any) -> Advantages:
         """Return the advantages of a table."""
@@ -101,9 +107,15 @@ class CreditRule(Method):
     @property
     def threshold(self) -> float | None:
         """The score above which an episode is right, and up to which it is wrong; None for a rule that compares."""
-        if self.binary is None or any(self.options[name] != value for name, value in self.binary.items()):
-            return None
-        return float(self.options["threshold"])
+        return float(self.options["threshold"]) if self._has(self.binary) else None
+
+    @property
+    def splits_shared(self) -> bool:
+        """Whether the rule, with its options, divides the weight of a shared turn by its paths."""
+        return self._has(self.splits)
+
+    def _has(self, options: Mapping[str, object] | None) -> bool:
+        return options is not None and all(self.options[name] == value for name, value in options.items())
 
     def missing(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that the rule needs with its options, beside those that a table has.

@@ -23,7 +23,7 @@ RULES = (
                ("tree", "forked")),
     CreditRule("spo_segment", "Segment Policy Optimization", "2505.23564", "paper",
                "Change in estimated outcome from segment to segment, by resampling or from a tree.",
-               spo_segment, ("value",)),
+               spo_segment, ("value",), splits={"mode": "tree"}),
     CreditRule("bpo", "Branching Policy Optimization", "2607.14171", "our reading",
                "Branched rollouts: the branches of a fork compared with each other, trunks with the task.",
                bpo, ("parent",)),

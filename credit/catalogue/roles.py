@@ -16,10 +16,10 @@ RULES = (
                "A team of modules of which only the planner is trained, on the outcome of the whole team.", flow_grpo),
     CreditRule("m_grpo", "GRPO for a main agent with sub-agents", "2511.13288", "our reading",
                "A main agent and its sub-agents, each compared with its own kind; can equalise the number of calls.",
-               m_grpo, ("role",)),
+               m_grpo, ("role",), callers=True),
     CreditRule("dr_mas", "Dr. MAS, agent-wise normalisation", "2602.08847", "paper",
                "A team with one outcome: each role compared with itself; w adds GiGPO's step term.", dr_mas, ("role",)),
     CreditRule("himac", "Hierarchical Macro-Micro learning", "2603.00977", "our reading",
                "Agents that write a plan and follow it: plans compared with plans, episodes within their plan.",
-               himac, ("role",)),
+               himac, ("role",), callers=True),
 )  # fmt: skip

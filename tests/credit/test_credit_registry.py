@@ -302,3 +302,10 @@ def test_an_invalid_action_costs_the_same_everywhere():
 def test_a_preset_refuses_what_it_would_pass_over(name, option, value):
     with pytest.raises(BadOption, match=f"{option}=.*conflicts with compat"):
         get(name, compat="verl-agent", **{option: value})
+
+
+def test_rules_say_what_their_parents_are_and_whether_they_split_shared_turns():
+    assert {rule.name for rule in rules().values() if rule.callers} == {"himac", "m_grpo"}
+    assert get("spo_segment", mode="tree").splits_shared
+    assert not get("spo_segment").splits_shared
+    assert not get("gigpo").splits_shared

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from turncredit.credit.registry import get as get_credit_rule
 from turncredit.curriculum.fork_places import CouldWin
 from turncredit.training.config.run import Run
 from turncredit.training.config.seeds import Seeds
@@ -22,10 +23,7 @@ from turncredit.training.sampling.sampling_rules import SamplingRules
 from turncredit.training.tasks.environments import Environments
 from turncredit.training.tasks.group_draws import GroupDraws
 
-__all__ = ["OTHER_PARENTS", "SamplingParts"]
-
-OTHER_PARENTS = {"himac", "m_grpo"}
-"""Credit rules to which the column `parent` means something else than a tree."""
+__all__ = ["SamplingParts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class SamplingParts:
         """
         run, rules, forest = self.run, self.rules, forest_of(self.run.train, could_win)
         memory = RunMemory.of(run, rules, self.seeds)
-        trees = forest is not None or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS)
+        trees = forest is not None or (bool(rules.groups) and not get_credit_rule(run.credit.method).callers)
         return RunSampling(
             draws=GroupDraws(
                 rules.tasks,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
 from turncredit.agents.steps import COLUMNS, FOREST, SOURCE
+from turncredit.credit.registry import CreditRule
 from turncredit.credit.registry import get as get_credit_rule
 from turncredit.envs import EnvError, NoExpert, maker, parts_of
 from turncredit.envs.info import EXTRAS, NO_FORKS, Environment
@@ -30,10 +31,14 @@ __all__ = [
 ]
 
 
+def credit_rule(run: Run) -> CreditRule:
+    """Return the credit rule of a run, with its options."""
+    return get_credit_rule(run.credit.method, **run.credit.options)
+
+
 def missing_columns(run: Run) -> list[str]:
     """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
-    rule = get_credit_rule(run.credit.method, **run.credit.options)
-    return _not_reported(run, rule.missing(filled_columns(run)))
+    return _not_reported(run, credit_rule(run).missing(filled_columns(run)))
 
 
 def missing_for_rewards(run: Run) -> dict[str, list[str]]:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 
-from turncredit.credit.registry import get as get_credit_rule
 from turncredit.envs import takes
 from turncredit.training.config.demonstrators import plays
 from turncredit.training.config.run import Run
 from turncredit.training.learner.policy import device_of
+from turncredit.training.preflight.needs_of_rules import credit_rule
 from turncredit.training.tasks.environments import Environments
 
 MANY_REPEATS = 5
@@ -77,7 +77,7 @@ def _is_slow_in_bfloat16(run: Run, _: Environments) -> bool:
 
 
 def _pushes_down_failures(run: Run, _: Environments) -> bool:
-    rule = get_credit_rule(run.credit.method, **run.credit.options)
+    rule = credit_rule(run)
     return run.train.staleness.updates > 0 and rule.options.get("unit") == "trajectory"
 
 

@@ -6,9 +6,9 @@ would all be wrong. The environment's own rewards are not looked at.
 
 from collections.abc import Iterator
 
-from turncredit.credit.registry import get as get_credit_rule
 from turncredit.training.config.run import Run
 from turncredit.training.objectives import Objective
+from turncredit.training.preflight.needs_of_rules import credit_rule
 from turncredit.training.sampling.sampling_rules import SamplingRules
 
 __all__ = ["thresholds_behind_grades", "why_not"]
@@ -48,7 +48,7 @@ def _grades(run: Run) -> list[str]:
 
 def _defaults(run: Run) -> Iterator[str]:
     """Yield the keys of thresholds that the credit rule and the objective have, and the run does not set."""
-    rule = get_credit_rule(run.credit.method, **run.credit.options)
+    rule = credit_rule(run)
     if rule.threshold is not None and "threshold" not in run.credit.options:
         yield "credit.options.threshold"
     options = Objective.from_section(run.objective).info.function.options

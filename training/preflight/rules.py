@@ -18,10 +18,10 @@ from turncredit.training.config.stage_runs import check_stages, stage_runs
 from turncredit.training.errors import ConfigError
 from turncredit.training.learner.policy import device_of
 from turncredit.training.objectives import Objective, objectives
-from turncredit.training.play.sampling_parts import OTHER_PARENTS
 from turncredit.training.preflight.effects import set_without_effect, without_effect
 from turncredit.training.preflight.needs_of_rules import (
     cannot_fork,
+    credit_rule,
     has_expert,
     lacks_expert,
     lacks_forks,
@@ -270,17 +270,14 @@ RULES: tuple[Rule, ...] = (
         "fork; there must be at least one root and one fork",
     ),
     _forking(
-        lambda run: bool(run.train.forks.where) and run.credit.method in OTHER_PARENTS,
+        lambda run: bool(run.train.forks.where) and credit_rule(run).callers,
         "credit.method {run.credit.method!r} reads the column `parent` as the episode that asked for another one, and "
         "not as the turn before a fork; it cannot be combined with train.forks.where",
     ),
     _forking(
-        lambda run: (
-            run.credit.method == "spo_segment"
-            and run.credit.options.get("mode") == "tree"
-            and run.train.forks.shared == "first"
-        ),
-        'credit.method "spo_segment" divides the weight of a shared turn by its paths; set train.forks.shared = "each"',
+        lambda run: run.train.forks.shared == "first" and credit_rule(run).splits_shared,
+        "credit.method {run.credit.method!r} divides the weight of a shared turn by its paths; "
+        'set train.forks.shared = "each"',
     ),
     _forking(
         lacks_expert,
