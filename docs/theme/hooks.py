@@ -16,7 +16,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("envs", "agents", "credit", "training", "evaluation", "ablation", "report", "phone", "tools", "processes")
+FOLDERS = (
+    *("envs", "agents", "engines", "credit", "curriculum", "training", "evaluation", "ablation", "report"),
+    *("phone", "tools", "processes"),
+)
 LANGUAGES = {".py": "python", ".sh": "bash", ".toml": "toml", ".yaml": "yaml"}
 EXAMPLES = sorted(
     path for path in (ROOT / "examples").iterdir() if path.suffix in LANGUAGES and path.stem != "__init__"

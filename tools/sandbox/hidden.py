@@ -29,6 +29,8 @@ FOLDERS: Final = (
     "agents",
     "cli",
     "credit",
+    "curriculum",
+    "engines",
     "envs",
     "evaluation",
     "examples",
