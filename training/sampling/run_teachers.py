@@ -79,9 +79,9 @@ def in_tokens_of(agent: Agent, sampler: Sampler, trajectory: Trajectory) -> Traj
         return trajectory
     try:
         written = tokenize_trajectory(trajectory, agent, sampler.tokenizer, context=sampler.context)
-    except PromptError as error:
+    except PromptError as refusal:
         turns = tuple(replace(turn, prompt=(), response=(), logprobs=()) for turn in trajectory.turns)
-        return replace(trajectory, turns=turns, stop="error", won=False, error=f"{trajectory.teacher}: {error}")
+        return replace(trajectory, turns=turns, stop="error", won=False, error=f"{trajectory.teacher}: {refusal}")
     turns = tuple(replace(turn, version=sampler.version, switches=()) for turn in written.turns)
     longest = max((len(turn.prompt) + len(turn.response) for turn in turns), default=0)
     if sampler.context is not None and longest > sampler.context:
