@@ -310,7 +310,7 @@ def test_the_codes_of_minimax_are_read(code: int, text: str, kind: str | None) -
 
 def test_a_server_that_never_answers_is_told_and_then_given_up(server: ToyServer, opened: ExitStack) -> None:
     server.always = TRANSIENT["error"]
-    sampler = connect(server, opened, retries=8, patience=0.2)
+    sampler = connect(server, opened, retries=50, patience=0.2)  # so many that the patience ends first
     report = RolloutReport()
     with (
         pytest.warns(RuntimeWarning, match="has not answered yet .* it ended with finish_reason 'error'") as warned,
